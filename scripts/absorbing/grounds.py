@@ -124,12 +124,12 @@ def _ranges(engine_rows: Iterable[tuple[str, Row]], older: Release, newer: Relea
         expires = getattr(row, "expires", None)
         if (
             expires
-            and versions.inside(newer.version, f">={expires}")
-            and not versions.inside(older.version, f">={expires}")
+            and versions.in_range(newer.version, f">={expires}")
+            and not versions.in_range(older.version, f">={expires}")
         ):
             yield Doubt("ended", f"{kind}/{row.id}", f"it expires with {expires}")
         for place, span in spans(row):
-            if versions.inside(older.version, span) and not versions.inside(newer.version, span):
+            if versions.in_range(older.version, span) and not versions.in_range(newer.version, span):
                 about = f"its band was fitted on {span}" if place == "home" else f"versions {span}"
                 yield Doubt("ended", f"{kind}/{row.id}", about)
 
@@ -148,7 +148,7 @@ def _defaults(engine_rows: Iterable[tuple[str, Row]], older: Release, newer: Rel
 
 def _patched(engine_rows: Iterable[tuple[str, Row]], older: Release, newer: Release) -> Iterator[Doubt]:
     for kind, row in engine_rows:
-        if kind != "patches" or (row.expires and versions.inside(newer.version, f">={row.expires}")):
+        if kind != "patches" or (row.expires and versions.in_range(newer.version, f">={row.expires}")):
             continue
         for path in {known.path for known in row.files} & older.files.keys():
             if path not in newer.files:
@@ -177,7 +177,7 @@ def _failures(older: Release, newer: Release) -> Iterator[Doubt]:
     printed = newer.sentences(newer.files) if doubted else set()
     for row in doubted:
         lasting = any(map(row.matches, kept)) or any(map(row.matches, printed))
-        if not lasting and versions.inside(newer.version, row.versions):
+        if not lasting and versions.in_range(newer.version, row.versions):
             example = next(message for message in sorted(vanished) if row.matches(message))
             why = f"no message of this release matches it; the older one had {example[:110]!r}"
             yield Doubt("gone", f"failures/{row.id}", why, ends=older.engine in row.engines)

@@ -11,7 +11,7 @@ from scripts.fitting.pools import Miss, by_image, by_setting, fit, leave_out, po
 from upright.base.units import GIB
 from upright.facts import catalog
 from upright.facts.catalog.rows.speed import SpeedRow, TransferRow
-from upright.models.deriving.catalogued import architecture, record, records
+from upright.models.deriving.catalogue_models import architecture, record, records
 from upright.planning.memory.kvcache import cache_shape
 from upright.planning.memory.weights import rank_weights
 from upright.planning.speed.fitting import miss, predict

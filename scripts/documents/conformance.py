@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from upright.serving.connect.needs import all_needs, fares
+from upright.serving.connect.requirements import all_requirements, client_verdict
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OWNED: tuple[str, ...] = ()
@@ -28,7 +28,8 @@ def _tables(found: list[dict[str, Any]]) -> str:
     names = [f"{each['engine']} {each['engine_version']} ({each['date']})" for each in found]
     verdicts = [{check: item["verdict"] for check, item in each["checks"].items()} for each in found]
     lines = _table(
-        ("client", *names), [(row.client, *(_faring(fares(row, seen)) for seen in verdicts)) for row in all_needs()]
+        ("client", *names),
+        [(row.client, *(_faring(client_verdict(row, seen)) for seen in verdicts)) for row in all_requirements()],
     )
     checks = [check for check in dict.fromkeys(name for each in found for name in each["checks"]) if not _is_sum(check)]
     rows = [(check, *(_checked(each["checks"].get(check)) for each in found)) for check in checks]

@@ -36,10 +36,10 @@ A script that `render` wrote hands on what the shell has that it is started in.
 
 
 def pages() -> dict[Path, str]:
-    from upright.base.host.environment import passings
+    from upright.base.host.environment import passed_variables
 
     rows = []
-    for row in passings():
+    for row in passed_variables():
         names = ", ".join([*(f"`{name}`" for name in row.names), *(f"`{prefix}…`" for prefix in row.prefixes)])
         rows.append(f"| {names} | {', '.join(row.to)} | {row.why} [(source)]({row.source}) |")
     return {Path("docs/environment.md"): _HEAD + "\n".join(rows) + "\n"}

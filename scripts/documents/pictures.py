@@ -12,7 +12,7 @@ from pathlib import Path
 import upright
 from upright.facts import catalog
 from upright.facts.records.plan import Plan
-from upright.planning.requests.asking import NamedBox, box_named
+from upright.planning.requests.plan_arguments import NamedBox, box_named
 from upright.proof.ladder.rungs import RUNGS
 
 OWNED = ("docs/pictures/*.svg",)

@@ -18,7 +18,7 @@ from upright.facts.catalog.rows.words import MeasurementRow
 from upright.facts.records.plan import Parallel
 from upright.planning.speed.fitting import Sample, fit, miss
 from upright.planning.speed.layered import HostFigures, Layered
-from upright.planning.speed.published import cells, measurements, model_record, row_of, silicon
+from upright.planning.speed.published import cells, gpu_row_figures, measurements, model_record, row_of
 from upright.planning.speed.rows import speed_row
 from upright.planning.speed.samples import LayerSample
 from upright.planning.speed.spread import FEW_SOURCES, SpeedMiss
@@ -175,7 +175,7 @@ def layered(hybrid: Hybrid) -> Layered:
     on_gpus = experts if hybrid.expert_layers is None else hybrid.expert_layers
     return Layered(
         work=rank_work(model, Parallel(), "f16"),
-        silicon=silicon(catalog.gpu(hybrid.gpu)) if hybrid.gpu else None,
+        silicon=gpu_row_figures(catalog.gpu(hybrid.gpu)) if hybrid.gpu else None,
         host=host,
         expert_layers=experts,
         host_layers=experts - on_gpus,

@@ -14,7 +14,7 @@ from statistics import fmean
 from upright.base.units import GIB
 from upright.facts import catalog
 from upright.facts.catalog.rows.memory import PoolRow
-from upright.models.deriving.catalogued import records
+from upright.models.deriving.catalogue_models import records
 from upright.planning.memory.kvcache import cache_shape, rank_share
 from upright.planning.memory.layouts import Storage
 from upright.planning.memory.overhead import driver_bytes

@@ -16,12 +16,11 @@ from typing import Literal
 
 from upright.engines import ENGINES
 from upright.facts import catalog
-from upright.facts.catalog.rows.speed import Constants, Errors, Home, SpeedRow, Step, TransferRow
+from upright.facts.catalog.rows.speed import Constants, Errors, FittedRange, SpeedRow, Step, TransferRow
 from upright.facts.catalog.rows.words import MeasurementRow
-from upright.planning.placement.offering import layers_of
+from upright.planning.placement.engine_support import layers_of
 from upright.planning.speed.decode import compute_bound
 from upright.planning.speed.fitting import Sample, errors, fit, miss, seconds
-from upright.planning.speed.provenance import attention_known, steps_away
 from upright.planning.speed.published import (
     FittedCell,
     cells,
@@ -34,6 +33,7 @@ from upright.planning.speed.published import (
 )
 from upright.planning.speed.rows import speed_row
 from upright.planning.speed.samples import LayerSample, RankSample
+from upright.planning.speed.speed_band import attention_known, steps_away
 from upright.planning.speed.spread import OUTSIDE, SpeedMiss, spread
 
 _SHARES = frozenset(name for name in Constants.model_fields if name.endswith("_efficiency"))
@@ -166,9 +166,9 @@ def _load(cell: FittedCell) -> str:
     return f"{cell.load.users} users" if cell.load.users > 1 else f"{cell.load.context_tokens} tokens"
 
 
-def home(row: SpeedRow) -> Home:
+def home(row: SpeedRow) -> FittedRange:
     known = fitted_on(row.id)
-    return Home(
+    return FittedRange(
         shapes=tuple(sorted({cell.load.shape for cell in known})),
         formats=tuple(sorted({cell.load.expert_format for cell in known})),
         gpus=tuple(sorted({cell.load.gpu or "none" for cell in known})),

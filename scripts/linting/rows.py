@@ -15,13 +15,13 @@ from upright.facts.catalog.rows.base import Fact, Row, facts
 from upright.facts.catalog.rows.failure import FailureRow
 from upright.facts.catalog.rows.model import ModelRow, ModelShape
 from upright.facts.catalog.sister_releases import artifacts_of, releases
-from upright.models.deriving.catalogued import record, records
-from upright.models.reading.names import families, family_of, gguf_namer, hf_namer
+from upright.models.deriving.catalogue_models import record, records
+from upright.models.reading.rows import catalogue_file as named_rows
 from upright.models.reading.rows import row_files
-from upright.models.reading.rows import rows as named_rows
+from upright.models.reading.tensor_names import families, family_of, gguf_classifier, hf_classifier
 from upright.planning.memory.kvcache import cache_shape
 from upright.planning.memory.layouts import Storage
-from upright.serving.diagnose.matching import claims
+from upright.serving.diagnose.scan import matching_rows
 
 HEALTHY = Path(__file__).resolve().parents[2] / "tests/recordings/logs/healthy"
 _LAYERS = {"deepseek-v3": 61, "kimi-k2": 61, "deepseek-v32": 61, "glm4-moe": 92, "glm-dsa": 78}
@@ -132,7 +132,7 @@ def failures(rows: Sequence[FailureRow]) -> Iterator[str]:
         yield from (f"failures {row.id}: {fault}" for fault in (*_misplaced(row, frames, lines), *_flags_unknown(row)))
     for file in sorted(HEALTHY.glob("*.log")):
         for line in filter(str.strip, file.read_text().splitlines()):
-            for claimant in claims(line, lines):
+            for claimant in matching_rows(line, lines):
                 if claimant.alarms:
                     yield f"failures {claimant.id}: alarms at a healthy line of {file.stem}: {line[:100]}"
 
@@ -144,7 +144,7 @@ def _misplaced(row: FailureRow, frames: list[FailureRow], lines: list[FailureRow
         if row.where == "frame":
             claimants = [next((other for other in frames if other.matches(seen.line)), None)]
         else:
-            claimants = list(claims(seen.line, lines))
+            claimants = list(matching_rows(seen.line, lines))
             if len(claimants) > 1 and all(other and other.beside for other in claimants):
                 claimants = [other for other in claimants if other and re.search(other.beside or "", seen.beside or "")]
         if claimants != [row]:
@@ -166,7 +166,11 @@ def tensor_names() -> Iterator[str]:
     for path in (*row_files("families"), "hf_names.yaml", "gguf_names.yaml"):
         row = named_rows(path)
         name = row.get("id")
-        namer = gguf_namer(None) if path == "gguf_names.yaml" else hf_namer(families().get(name), _LAYERS.get(name))
+        namer = (
+            gguf_classifier(None)
+            if path == "gguf_names.yaml"
+            else hf_classifier(families().get(name), _LAYERS.get(name))
+        )
         if not row["seen"]:
             yield f"{path}: lists no real names"
         for entry in row["seen"]:

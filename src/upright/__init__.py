@@ -31,7 +31,7 @@ _HOMES = {
     "bundle": "upright.evidence.bundle",
     "read_back": "upright.serving.launch.readback",
     "read_bundle": "upright.evidence.bundle",
-    "compare": "upright.planning.requests.compared",
+    "compare": "upright.planning.requests.comparison",
     "connect": "upright.serving.connect",
     "fetch": "upright.serving.fetch",
     "launch": "upright.serving.launch",
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from upright.facts.records.residuals import Residuals
     from upright.models.reading import read
     from upright.planning.probing import probe
-    from upright.planning.requests.compared import compare
+    from upright.planning.requests.comparison import compare
     from upright.planning.requests.library import plan, recommend, render
     from upright.proof.benchmark.bench import bench
     from upright.proof.ladder import prove

@@ -22,7 +22,7 @@ import httpx2
 from tests.paced import paced_llama_server
 from tests.ports import free_port
 from upright.facts.records.benchmark import Cell, Shape
-from upright.planning.sizing.measured import measured_service
+from upright.planning.sizing.measured_service import measured_service
 from upright.planning.sizing.outcome import SimulationOutcome
 from upright.planning.sizing.service import Service
 from upright.planning.sizing.setting import SimulationSetting
@@ -30,7 +30,7 @@ from upright.planning.sizing.simulation import simulate
 from upright.planning.sizing.usage import Habit, Usage
 from upright.proof.benchmark.bench import subject
 from upright.proof.benchmark.cell import BenchSubject, CellPlace, measure
-from upright.proof.benchmark.known import KnownEndpoint
+from upright.proof.benchmark.endpoints import KnownEndpoint
 from upright.proof.benchmark.load import Arrivals, LoadTarget, run
 from upright.proof.benchmark.prompts import Prompts
 

@@ -19,7 +19,7 @@ import yaml
 from scripts.fitting import speeds
 from tests.accuracy.published_runs import Answered, ask, published
 from upright.facts import catalog
-from upright.facts.catalog.rows.speed import Constants, Errors, Home, SpeedRow, TransferRow
+from upright.facts.catalog.rows.speed import Constants, Errors, FittedRange, SpeedRow, TransferRow
 from upright.facts.catalog.rows.words import MeasurementRow
 from upright.planning.speed.fitting import errors, fit, miss
 from upright.planning.speed.published import FittedCell, fitted_on, gpu_of, load_of
@@ -209,11 +209,11 @@ def _part(cells: Sequence[FittedCell]) -> Callable[[FittedCell], str]:
     return lambda cell: f"{cell.load.users} {cell.load.context_tokens}" if alone else cell.group
 
 
-def _home(row: SpeedRow, cells: Sequence[FittedCell]) -> Home | None:
+def _home(row: SpeedRow, cells: Sequence[FittedCell]) -> FittedRange | None:
     """Of a row without runs nothing is home, and no error is known."""
     if not cells or row.home is None:
         return row.home
-    return Home(
+    return FittedRange(
         shapes=tuple(sorted({cell.load.shape for cell in cells})),
         formats=tuple(sorted({cell.load.expert_format for cell in cells})),
         gpus=tuple(sorted({cell.load.gpu or "none" for cell in cells})),

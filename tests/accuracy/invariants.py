@@ -22,7 +22,7 @@ from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
 from upright.facts.records.model import CompressedAttention, GqaAttention, MlaAttention, Model
 from upright.facts.records.plan import Plan
-from upright.planning.requests.library import box_record, chosen
+from upright.planning.requests.library import artifact_choice_for, box_record
 
 # Counts that no catalogued box has, and silicon that none of them is.
 MADE_UP = (
@@ -92,7 +92,7 @@ def sample(count: int, seed: int) -> list[Asked]:
 
 @cache
 def artifacts(name: str) -> dict[str, Model]:
-    choice = chosen(name)
+    choice = artifact_choice_for(name)
     return {model.name: model for model in (choice.model, *choice.choose_from, *choice.others)}
 
 

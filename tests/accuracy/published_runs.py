@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from upright.app.cli.main import cli
 from upright.facts import catalog
 from upright.facts.catalog.rows.words import MeasurementRow
-from upright.planning.speed.assumed_memory import of_processor
+from upright.planning.speed.assumed_bandwidth import processor_row
 
 STATED = Path(__file__).with_name("published_runs_stated.csv")
 EVERY = 17
@@ -101,7 +101,7 @@ def _system_ram(row: MeasurementRow) -> list[str]:
         row.host_bandwidth or ""
     ):
         stated = channels[0]
-    if not row.host_bandwidth and of_processor(processor) is None:
+    if not row.host_bandwidth and processor_row(processor) is None:
         return []
     modules = re.search(r"(?:(\d+)x)?(\d+) GB(?!/s)", row.cpu or "")
     amount = f"{int(modules[1] or 1) * int(modules[2])}GB" if modules else "512"

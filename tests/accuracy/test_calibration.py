@@ -21,7 +21,7 @@ from upright.facts.records.box import Box, Cpu, Gpu
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.residuals import Residuals
 from upright.planning.choosing import plan
-from upright.planning.placement.comparing import StartReading, compare
+from upright.planning.placement.planned_vs_actual import StartReading, planned_vs_actual
 
 # One that leaves CUDA graphs outside the fraction, as these builds did.
 VERSION = "0.20.0"
@@ -80,7 +80,7 @@ def started(pool: PoolRow) -> Residuals:
         f"(EngineCore pid=2) INFO [x.py:3] GPU KV cache size: {pool.tokens:,} tokens\n"
     )
     seen = StartReading(engine_named("vllm").log.memory(log))
-    return compare(found, seen, deployment=pool.id, at="2026-01-01", box_identity=machine(pool).identity)
+    return planned_vs_actual(found, seen, deployment=pool.id, at="2026-01-01", box_identity=machine(pool).identity)
 
 
 BUILDS = builds()

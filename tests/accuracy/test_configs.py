@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.accuracy.configs import Answer, answers, corpus, model, planned, raw
-from upright.models.deriving.configuration import configured
+from upright.models.deriving.configuration import parse_configuration
 from upright.models.reading import read
 from upright.planning.memory.kvcache import cache_shape
 from upright.planning.memory.layouts import Storage
@@ -65,7 +65,7 @@ def test_everything_is_understood_and_every_tensor_is_classed(name: str) -> None
 @pytest.mark.parametrize("name", [name for name in NAMES if "parameters_of_transformers" in corpus()[name]])
 def test_parameters_by_group_are_those_that_transformers_builds(name: str) -> None:
     counted: dict[str, int] = {}
-    for tensor in configured(raw()[name]).tensors:
+    for tensor in parse_configuration(raw()[name]).tensors:
         if tensor.group not in UNCOUNTED:
             counted[tensor.group] = counted.get(tensor.group, 0) + tensor.parameters
     assert counted == corpus()[name]["parameters_of_transformers"]
@@ -73,7 +73,7 @@ def test_parameters_by_group_are_those_that_transformers_builds(name: str) -> No
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "parameters_of_vllm" in corpus()[name]])
 def test_parameters_are_those_that_vllm_builds(name: str) -> None:
-    tensors = [tensor for tensor in configured(raw()[name]).tensors if tensor.group not in UNCOUNTED]
+    tensors = [tensor for tensor in parse_configuration(raw()[name]).tensors if tensor.group not in UNCOUNTED]
     counted = sum(tensor.parameters for tensor in tensors)
     # vLLM keeps a value projection of its own where keys are also values, and Gemma's layer scalars as buffers.
     copied = sum(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.accuracy.held_out_families import MOST_RUNS, STATED, HeldOutFamily, answers, families, runs_of
 from tests.accuracy.published_runs import ask, published
-from upright.planning.speed.provenance import WIDEST
+from upright.planning.speed.speed_band import WIDEST
 
 # Families that miss nine tenths, and the term that limits them: docs/coverage.md says so beside the table.
 LIMITED = {"B200, B300": 0.88, "Hopper": 0.84, "MiniMaxM2ForCausalLM": 0.89}

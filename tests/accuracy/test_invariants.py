@@ -32,8 +32,8 @@ from upright.app.pages.plan_page import plan_page
 from upright.facts import catalog
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
-from upright.planning.choosing.search import ways_on
-from upright.planning.requests.library import box_record, chosen
+from upright.planning.choosing.search import configurations_on
+from upright.planning.requests.library import artifact_choice_for, box_record
 
 SEED = 42
 
@@ -93,7 +93,7 @@ def test_the_page_says_one_longest_context() -> None:
     best = plans[0]
     longest = max(rung.context_tokens for rung in best.rungs if rung.fits)
     assert best.largest_context_tokens == longest
-    page = plan_page(plans, chosen("kimi-k2.6"), 100)
+    page = plan_page(plans, artifact_choice_for("kimi-k2.6"), 100)
     assert f"one user up to {longest:,}" in page
     assert "65,536 tokens, as planned: experts take the rest of the GPUs" in page
 
@@ -143,7 +143,7 @@ def test_a_bound_that_fits_says_so(tmp_path: Path) -> None:
     assert plans[0].fits
     assert plans[0].not_understood
     assert plans[0].speed is None
-    page = plan_page(plans, chosen(model), 100)
+    page = plan_page(plans, artifact_choice_for(model), 100)
     assert "fits" in page.splitlines()[0]
     assert "at least" in page
     small = upright.plan(model, "1x-rtx-5090")[0]
@@ -169,7 +169,7 @@ def boxes() -> list[str]:
 
 
 def _crossed(model: str, box: str) -> Iterator[str]:
-    here, larger = ways_on(box_record(box)), ways_on(grown(box_record(box), gpu=2, ram=16))
+    here, larger = configurations_on(box_record(box)), configurations_on(grown(box_record(box), gpu=2, ram=16))
     by_format = {artifact.format: artifact for artifact in reversed(list(artifacts(model).values()))}
     for artifact, options in itertools.product(by_format.values(), OPTIONS):
         asked, plans = Asked(model, box, None, options), here(artifact, Goal(**options))

@@ -17,7 +17,7 @@ from upright.facts.records.benchmark import Shape
 from upright.facts.records.spreads import spread_of
 from upright.proof.benchmark.drivers import drive
 from upright.proof.benchmark.load import Arrivals, LoadTarget, run
-from upright.proof.benchmark.schedule import Schedule, command
+from upright.proof.benchmark.scheduled_server import Schedule, command
 from upright.proof.benchmark.selftest import Repeated, scheduled
 
 TTFT_SECONDS = 0.2

@@ -12,8 +12,8 @@ from upright.facts import catalog
 from upright.facts.catalog.rows.speed import SpeedRow, TransferRow
 from upright.planning.speed.decode import coefficient
 from upright.planning.speed.fitting import errors, miss, predict
-from upright.planning.speed.provenance import WIDEST, SpeedQuery, band
 from upright.planning.speed.rows import speed_row
+from upright.planning.speed.speed_band import WIDEST, SpeedQuery, rate_band
 from upright.planning.speed.spread import SpeedMiss, interval, spread
 
 EFFICIENCIES = ("weight_efficiency", "fp4_efficiency", "cache_efficiency", "compute_efficiency", "attention_efficiency")
@@ -81,7 +81,7 @@ def test_most_families_left_out_whole_lie_inside_the_band_that_would_be_printed(
         away = SpeedQuery(
             "another", cell.load.expert_format, cell.load.gpu, None, cell.load.users, cell.load.context_tokens
         )
-        factors = band(row, away)
+        factors = rate_band(row, away)
         assert factors is not None
         assert factors.high / factors.low <= WIDEST
         inside.append(factors.low <= 1 / (1 + off) <= factors.high)
@@ -93,7 +93,7 @@ def test_a_version_that_nobody_measured_has_a_wider_band():
     row = speed_row("vllm-sm120-pcie")
     assert row.home is not None
     load = SpeedQuery(row.home.shapes[0], row.home.formats[0], row.home.gpus[0], "0.32.0", 1, 1024)
-    known, unknown = band(row, load), band(row, SpeedQuery(**{**vars(load), "version": "0.99.0"}))
+    known, unknown = rate_band(row, load), rate_band(row, SpeedQuery(**{**vars(load), "version": "0.99.0"}))
     assert known is not None
     assert unknown is not None
     assert (known.steps, unknown.steps) == ((), ("version",))

@@ -19,12 +19,12 @@ from upright.facts.records.box import Box
 from upright.facts.records.plan import Goal
 from upright.planning.choosing.artifacts import ArtifactChoice
 from upright.planning.choosing.ranking import faithful
-from upright.planning.choosing.search import best_way
-from upright.planning.recommending.side_by_side import Prices
-from upright.planning.requests.asking import NamedBox, artifacts_of, box_named
-from upright.planning.requests.compared import compare_requests
-from upright.planning.requests.planned import PlanRequest, plan_request
-from upright.planning.requests.sizes import planned_ways
+from upright.planning.choosing.search import best_plan
+from upright.planning.recommending.comparison import Prices
+from upright.planning.requests.comparison import compare_requests
+from upright.planning.requests.fleet_sizing import planned_configurations
+from upright.planning.requests.plan_arguments import NamedBox, artifacts_of, box_named
+from upright.planning.requests.plan_request import PlanRequest, plan_request
 
 GPUS = (
     "rtx-3090", "rtx-4090", "rtx-5090", "rtx-3060", "rtx-2080", "rtx-pro-6000-server", "rtx-6000-ada", "l40s",
@@ -56,10 +56,10 @@ def _pairs() -> list[Pair]:
 def _left_lying(pair: Pair) -> list[str]:
     """Builds that fit when they are named, though the model's name alone is said not to."""
     choice, box = artifacts_of(pair.model), box_named(NamedBox(pair.box))
-    if best_way(box, choice.model, Goal(), choose_from=choice.choose_from).fits:
+    if best_plan(box, choice.model, Goal(), choose_from=choice.choose_from).fits:
         return []
     # What loses so much that it is another model is offered, and taken only by its own name.
-    return [model.name for model in choice.choose_from if faithful(model) and best_way(box, model, Goal()).fits]
+    return [model.name for model in choice.choose_from if faithful(model) and best_plan(box, model, Goal()).fits]
 
 
 def _faults(pairs: list[Pair]) -> list[str]:
@@ -106,7 +106,7 @@ def test_plan_render_and_compare_take_the_same_build(model: str, box: str, build
 ])  # fmt: skip
 def test_a_size_is_of_one_build_whatever_the_load(model: str, box: str) -> None:
     request = PlanRequest(artifacts_of(model), box_named(NamedBox(box)))
-    assert {way.model for way in planned_ways(request)} == {plan_request(request).best.model}
+    assert {way.model for way in planned_configurations(request)} == {plan_request(request).best.model}
 
 
 SMALL = ("1x-rtx-2080", "2x-rtx-3060", "1x-rtx-5090", "cpu")

@@ -17,9 +17,9 @@ from upright.app.pages.explanation_page import explanation_pages
 from upright.base.errors import CatalogError
 from upright.facts import catalog
 from upright.facts.catalog.explaining import explain, near
-from upright.facts.catalog.explaining.rows import explained
+from upright.facts.catalog.explaining.rows import explain_row
 from upright.facts.catalog.recorded_flags import recorded_versions, versions_taking
-from upright.facts.catalog.versions import inside
+from upright.facts.catalog.versions import in_range
 from upright.facts.records.deployment import State
 from upright.facts.records.evidence import Verdict
 from upright.facts.records.model import Group
@@ -51,7 +51,7 @@ def test_every_row_is_listed_shown_and_explained(kind: str) -> None:
         assert row.id in text(shown)
         assert "source  " in text(shown)
         told = page()
-        each = explained(kind, row)
+        each = explain_row(kind, row)
         explanation_pages(told, (each,))
         assert len(each.what.split()) >= 3, f"{kind} {row.id} says nothing"
         assert "Sources" in text(told)
@@ -68,7 +68,7 @@ def test_every_explained_flag_is_taken_by_a_recorded_version_or_says_that_it_is_
     for row in catalog.flags(engine):
         taken = set(versions_taking(engine, row.flags[0]))
         for version in recorded_versions(engine):
-            says = row.versions == "*" or (engine != "ik_llama.cpp" and inside(version, row.versions))
+            says = row.versions == "*" or (engine != "ik_llama.cpp" and in_range(version, row.versions))
             assert (version in taken) == says, f"{row.id} in {version}"
 
 

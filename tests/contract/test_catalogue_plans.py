@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from upright.app.cli.main import cli
 from upright.facts import catalog
 from upright.facts.catalog.rows.model import ModelRow
-from upright.models.deriving.catalogued import record
+from upright.models.deriving.catalogue_models import record
 
 BOX = "8x-rtx-pro-6000-server"
 ROWS = list(catalog.models())

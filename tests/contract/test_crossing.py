@@ -13,14 +13,14 @@ from itertools import cycle, product
 import pytest
 
 from upright.engines import ENGINES
-from upright.engines.constraints import breaches, of_recipe
+from upright.engines.constraints import breaches, recipe_situation
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.recipe import Wishes
+from upright.planning.rendering.recipe import RenderOptions
 
 SETTINGS: tuple[dict[str, object], ...] = (
     {},
@@ -93,8 +93,8 @@ def _holds(made: Plan, model: Model, box_name: str) -> int:
     if not made.fits:
         return 0
     box = catalog.box_record(box_name)
-    recipe = render(made, model, box, model_path="weights", port=8000, wishes=Wishes(must_be_installed=False))
-    situation = of_recipe(recipe)
+    recipe = render(made, model, box, model_path="weights", port=8000, wishes=RenderOptions(must_be_installed=False))
+    situation = recipe_situation(recipe)
     assert situation is not None
     assert [breach.row.id for breach in breaches(situation) if breach.refused] == []
     return 1

@@ -73,7 +73,7 @@ def test_the_pool_uses_the_backend_that_it_keeps(dripping: str):
     """Bytes come all the time, so no timeout of a socket is ever met: only the clock ends it."""
     with bounds.client(timeout=30) as client:
         began = time.monotonic()
-        with bounds.within(0.5), pytest.raises(httpx2.TimeoutException):
+        with bounds.time_limit(0.5), pytest.raises(httpx2.TimeoutException):
             client.get(dripping)
         assert time.monotonic() - began < 3
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from upright.engines import ENGINES
 from upright.facts import catalog
 from upright.facts.catalog.rows.words import MeasurementRow
-from upright.planning.placement.offering import ranks_of
+from upright.planning.placement.engine_support import ranks_of
 from upright.planning.speed.published import engine_of, gpu_of
 
 RUNS = catalog.measurements()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from upright.models.reading.names import families, gguf_namer, hf_namer
+from upright.models.reading.tensor_names import families, gguf_classifier, hf_classifier
 
 
 @pytest.mark.parametrize("name", ["", "x", "model.layers.x.y", "blk.1.", "model.layers.1.wonder.weight", "\n"])
 def test_an_unknown_name_stays_unknown(name: str) -> None:
-    assert not hf_namer(None, 61).place(name).known
-    assert not gguf_namer(61).place(name).known
+    assert not hf_classifier(None, 61).place(name).known
+    assert not gguf_classifier(61).place(name).known
 
 
 def test_all_names_of_the_gguf_library_are_known() -> None:
@@ -23,6 +23,6 @@ def test_all_names_of_the_gguf_library_are_known() -> None:
         if MODEL_ARCH_NAMES[architecture] in ours:
             for tensor in MODEL_TENSORS[architecture]:
                 name = TENSOR_NAMES[tensor].format(bid=3) + ".weight"
-                assert gguf_namer(None).place(name).known, name
+                assert gguf_classifier(None).place(name).known, name
                 checked += 1
     assert checked > 100

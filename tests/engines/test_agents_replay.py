@@ -13,10 +13,10 @@ from upright.facts.records.benchmark import Cell
 from upright.facts.records.trace import AgentTrace, TraceFork, TraceSession, TraceTurn
 from upright.proof.benchmark.bench import subject
 from upright.proof.benchmark.cell import CellPlace, measure
-from upright.proof.benchmark.known import of_address
+from upright.proof.benchmark.endpoints import address_endpoint
 from upright.proof.benchmark.load import Arrivals, LoadTarget, Request, run
-from upright.proof.benchmark.replaying import trace_shape
 from upright.proof.benchmark.selftest import Repeated
+from upright.proof.benchmark.trace_replay import trace_shape
 
 pytestmark = pytest.mark.engine
 TURNS = tuple(
@@ -36,7 +36,7 @@ def replayed(
 ) -> Cell:
     sessions = tuple(TraceSession(shared_tokens=shared_tokens, turns=TURNS) for _ in range(agents))
     trace = AgentTrace(title="made", source="a test", sessions=(*sessions, *forks))
-    known, _ = of_address(url, model, None, "chat")
+    known, _ = address_endpoint(url, model, None, "chat")
     return measure(subject(known), trace_shape(trace, agents), CellPlace("run", "agents", 1, 0), trace=trace)
 
 

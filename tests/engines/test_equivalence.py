@@ -15,11 +15,11 @@ from tests.conftest import TINY_MODEL
 from tests.engines.test_ladder import llama
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.reference import Reference
-from upright.proof.ladder.equivalence.distance import times_as_far
+from upright.proof.ladder.equivalence.distance import distance_ratio
 from upright.proof.ladder.equivalence.references import reference_for, save_reference
 from upright.proof.ladder.ladder import prove
 from upright.proof.ladder.prompts import prompt_set
-from upright.proof.ladder.servers import server
+from upright.proof.ladder.servers import server_target
 from upright.serving.endpoint.client import Endpoint
 
 pytestmark = pytest.mark.engine
@@ -80,7 +80,7 @@ class Bench:
             llama(self.program, self.folder / f"{name}.gguf", *flags) as url,
             Endpoint(url, "tiny-kimi") as endpoint,
         ):
-            target = replace(server(endpoint), bits=bits)
+            target = replace(server_target(endpoint), bits=bits)
             wanted = ("boot", "equivalence")
             return prove(target, endpoint, PROMPTS, to="equivalence", rungs=wanted, reference=reference)
 
@@ -121,7 +121,7 @@ def test_precisions_and_faults_are_ordered_and_told_apart(bench: Bench, referenc
         for sum_up in ("divergence", "agreement", "flips"):
             print(f"{name:12} {check(evidence, sum_up).verdict:7} {check(evidence, sum_up).reason}")
     for (near, before), (far, after) in pairwise(seen.items()):
-        ratio = times_as_far(by_prompt(before), by_prompt(after))
+        ratio = distance_ratio(by_prompt(before), by_prompt(after))
         print(f"{far} is {ratio.estimate:.3g} ({ratio.low:.3g} to {ratio.high:.3g}) times as far as {near}")
         assert ratio.low > 1, (near, far, ratio)
     assert check(seen["itself"], "divergence").measured["divergence"] < 1e-5

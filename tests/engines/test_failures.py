@@ -24,7 +24,7 @@ from upright.facts.records.base import from_json
 from upright.facts.records.diagnosis import Attempts, Diagnosis
 from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.store import DeploymentDir
-from upright.serving.diagnose import Around, diagnose_file
+from upright.serving.diagnose import LogContext, diagnose_file
 from upright.serving.launch import stop
 from upright.serving.launch.healing import heal
 
@@ -287,7 +287,7 @@ def test_a_signal_ends_it(number: signal.Signals, code: str, llama_server: Path,
     os.killpg(engine.pid, number)
     ended = engine.wait(30)
     for told in {ended, -ended + 128 if ended < 0 else ended}:
-        found = diagnose_file(log, around=Around(engine="llama.cpp", exit_code=told, failed=True))
+        found = diagnose_file(log, around=LogContext(engine="llama.cpp", exit_code=told, failed=True))
         assert found.code == code, (told, found.excerpt)
 
 
@@ -386,8 +386,8 @@ def test_the_kernel_kills_it_for_memory(llama_server: Path, tiny_model: Path, tm
     with log.open("wb") as out:
         engine = subprocess.Popen(["sh", "-c", script], stdout=out, stderr=out)
         code = engine.wait(60)
-    said = machine.ask(LocalHost(), machine.RunQuestion(since=since, pids=(engine.pid,)))
+    said = machine.ask_machine(LocalHost(), machine.RunQuestion(since=since, pids=(engine.pid,)))
     group.rmdir()
     assert code == -9
-    found = diagnose_file(log, around=Around(engine="llama.cpp", exit_code=code, failed=True, machine=said))
+    found = diagnose_file(log, around=LogContext(engine="llama.cpp", exit_code=code, failed=True, machine=said))
     assert first(found)[:2] == ("host-killed-for-memory", "lower_flag")

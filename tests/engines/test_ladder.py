@@ -23,9 +23,9 @@ from tests.twins import TWINS
 from upright.facts.records.evidence import Evidence
 from upright.proof.ladder.ladder import prove
 from upright.proof.ladder.prompts import Question, prompt_set
-from upright.proof.ladder.servers import server
+from upright.proof.ladder.servers import server_target
 from upright.serving.endpoint.client import Endpoint
-from upright.serving.endpoint.guards.counting import tokenizer_count
+from upright.serving.endpoint.guards.token_counts import tokenizer_count
 
 pytestmark = pytest.mark.engine
 CONTEXT = 1024
@@ -65,7 +65,7 @@ def llama(program: Path, model: Path, *flags: str, context: int = CONTEXT, slots
 
 def climbed(url: str, to: str = "task", **options: Any) -> Evidence:
     with Endpoint(url, "tiny-kimi") as endpoint:
-        return prove(server(endpoint), endpoint, prompt_set("tiny"), to=to, **options)
+        return prove(server_target(endpoint), endpoint, prompt_set("tiny"), to=to, **options)
 
 
 def failures(evidence: Evidence) -> list[tuple[str, str, str]]:
@@ -126,7 +126,7 @@ def test_json_schema_that_is_ignored_is_named(llama_server: Path, tiny_model: Pa
     )  # fmt: skip
     asked = prompt_set("tiny").model_copy(update={"smoke": (row,), "dialogues": ()})
     with llama(llama_server, tiny_model) as url, Endpoint(url, "tiny-kimi") as endpoint:
-        evidence = prove(server(endpoint), endpoint, asked, rungs=("smoke",))
+        evidence = prove(server_target(endpoint), endpoint, asked, rungs=("smoke",))
     assert [(item.verdict, item.check) for item in evidence.observations] == [("unsupported", "json_schema")]
     assert "json_schema is ignored: HTTP 200" in evidence.observations[0].reason
 
@@ -149,7 +149,7 @@ def test_an_engine_killed_inside_a_rung_is_never_passed(rung: str, llama_server:
         with Endpoint(f"http://127.0.0.1:{port}", "tiny-kimi") as endpoint:
             while not endpoint.healthy("/health"):
                 time.sleep(0.1)
-            target, rungs = server(endpoint), ("boot", "smoke", "tools", "context")
+            target, rungs = server_target(endpoint), ("boot", "smoke", "tools", "context")
             seen: list[str] = []
 
             def on_observation(item: Any) -> None:

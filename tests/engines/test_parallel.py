@@ -11,7 +11,7 @@ from tests.scripted.crowded import MIXINGS, Mixer, Mixing, mixing_proxy
 from upright.facts.records.evidence import Evidence
 from upright.proof.ladder.ladder import prove
 from upright.proof.ladder.prompts import prompt_set
-from upright.proof.ladder.servers import server
+from upright.proof.ladder.servers import server_target
 from upright.serving.endpoint.client import Endpoint
 
 pytestmark = pytest.mark.engine
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.engine
 
 def climbed(url: str) -> Evidence:
     with Endpoint(url, "tiny-kimi") as endpoint:
-        return prove(server(endpoint), endpoint, prompt_set("tiny"), rungs=("boot", "parallel"))
+        return prove(server_target(endpoint), endpoint, prompt_set("tiny"), rungs=("boot", "parallel"))
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from upright.facts.catalog import get
 from upright.facts.catalog.rows.usage import UsageRow
 from upright.facts.records.fleet import Fleet, FleetBox, Router
 from upright.facts.records.plan import Goal, Use
-from upright.flows.fleet.rendered import rendered
+from upright.flows.fleet.rendering import render_router
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 BOXES, AGENTS = 3, 12
@@ -77,7 +77,7 @@ def routed(use: Use, folder: Path, smg: Path) -> Iterator[httpx2.Client]:
             ),
             router=Router(port=free_port(), metrics_port=free_port(), health_seconds=1),
         )  # fmt: skip
-        made = rendered(fleet, "shell", folder=str(folder))
+        made = render_router(fleet, "shell", folder=str(folder))
         for name in ("__main__.py", "workers.json"):
             (folder / name).write_text(made.files[name])
         for name in ("client", "worker", "admin"):

@@ -19,8 +19,8 @@ from upright.evidence.share.bounded_patterns import refusal
 from upright.evidence.share.catalogue_gate import MAY_BRING, admitted, ours
 from upright.evidence.share.catalogue_update import offer_of
 from upright.facts import catalog
+from upright.facts.catalog.installed_catalogues import taken_versions
 from upright.facts.catalog.loader import KINDS
-from upright.facts.catalog.taken import taken_versions
 from upright.serving.diagnose.lines import LONGEST_BYTES
 
 __all__ = ["keeper", "keys"]  # fixtures

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from tests import hostile_strings as hostile
 from tests.conftest import TINY_FOLDER, Upright
-from upright.base.foreign import visible
-from upright.base.terminal import door as terminal
+from upright.base.terminal import safe_output as terminal
+from upright.base.untrusted_text import escape_controls
 from upright.evidence.report.markdown import _plain
 from upright.evidence.report.tables import _no_formula
 
@@ -32,7 +32,7 @@ NOT_PROMISED = (
 def test_the_door_shows_what_it_is_given(name: str, monkeypatch: pytest.MonkeyPatch):
     text = hostile.STRINGS[name].replace("\n", " ")
     raw = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", terminal.Door(raw))
+    monkeypatch.setattr(sys, "stdout", terminal.EscapingStream(raw))
     print(text[:5000])
     console = terminal.console(width=80)
     console.print(text[:5000])
@@ -48,19 +48,19 @@ def test_the_door_shows_what_it_is_given(name: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("name", hostile.STRINGS)
 def test_json_comes_back_as_it_was(name: str):
     text = hostile.STRINGS[name]
-    assert json.loads(visible(json.dumps([text], ensure_ascii=False, indent=2))) == [text]
+    assert json.loads(escape_controls(json.dumps([text], ensure_ascii=False, indent=2))) == [text]
 
 
 @pytest.mark.promise("letters of every script stay as they are")
 @pytest.mark.parametrize("text", hostile.HONEST)
 def test_honest_text_stays(text: str):
-    assert visible(text) == text
+    assert escape_controls(text) == text
 
 
 @pytest.mark.promise("our own colours pass the door, and nobody else's")
 def test_our_own_colours_pass(monkeypatch: pytest.MonkeyPatch):
     raw = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", terminal.Door(raw))
+    monkeypatch.setattr(sys, "stdout", terminal.EscapingStream(raw))
     print(terminal.style("a\x1b[2Jb", fg="red") + "\x1b[31mc")
     assert raw.getvalue() == "\x1b[31ma\\u001b[2Jb\x1b[0mc\n"
 

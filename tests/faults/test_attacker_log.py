@@ -21,10 +21,10 @@ import pytest
 
 from tests.drawn import drawn
 from tests.unit.serving.diagnose.noise import vllm
-from upright.engines import ENGINES, progress
+from upright.engines import ENGINES, log_progress
 from upright.facts import catalog
-from upright.serving.diagnose import diagnose, grievances, lines, marks, rejoining, words
-from upright.serving.diagnose.literals import Sieve, ways_to_match
+from upright.serving.diagnose import diagnose, free_text, lines, milestones, scan, user_report
+from upright.serving.diagnose.literals import PatternPrefilter, required_texts
 
 NOT_PROMISED = (
     "that each of millions of lines, all different, is looked at: the first and the last are, and a note says so",
@@ -46,14 +46,14 @@ def patterns() -> Iterator[tuple[str, str]]:
         for number, suspect in enumerate(row.suspects):
             if suspect.beside is not None:
                 yield f"{row.id}, suspect {number}", suspect.beside
-    yield from ((f"sign {number}", pattern) for number, pattern in enumerate(marks.signs()))
+    yield from ((f"sign {number}", pattern) for number, pattern in enumerate(milestones.signs()))
     for name, engine in ENGINES.items():
         log = engine.log
         for kind in ("shape", "family_shape", "serves", "complaint", "echo"):
             if pattern := getattr(log, kind):
                 yield f"{name} {kind}", pattern
         yield from ((f"{name} phase {number}", pattern) for number, (pattern, _) in enumerate(log.phases))
-    for module in (marks, lines, rejoining, grievances, words, progress):
+    for module in (milestones, lines, scan, user_report, free_text, log_progress):
         for name, constant in vars(module).items():
             for number, pattern in enumerate(constant if isinstance(constant, tuple) else [constant]):
                 if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
@@ -65,7 +65,7 @@ PATTERNS = dict(patterns())
 
 def attacks(pattern: str) -> Iterator[str]:
     """Lines that hold what a pattern begins with, again and again, and never what it ends with."""
-    ways = ways_to_match(pattern) or []
+    ways = required_texts(pattern) or []
     written = re.findall(r"[A-Za-z_' .:(\[/]{2,}", pattern)
     begun = (
         {text for way in ways for text in way} | set(written) | set("(a 1./[!-'\"") | {"a.", "1.", "_a", " a", "ab "}
@@ -115,7 +115,7 @@ def spent(match: Callable[[], object]) -> float:
 @pytest.mark.parametrize("unit", ["--flag value ", "--flag --flag ", "NAME=NAME=", "NAME=value "])
 def test_a_long_command_in_a_report_is_read_at_once(unit: str):
     """What was typed, and then a word that ends it otherwise than a command ends."""
-    assert times_a_loop(lambda: grievances.read_report([unit * 300 + "two words\tand\ttabs"])) < SLOWEST_MATCH
+    assert times_a_loop(lambda: user_report.read_report([unit * 300 + "two words\tand\ttabs"])) < SLOWEST_MATCH
 
 
 @pytest.mark.promise("a pattern's time on a line is bounded, whatever the line repeats")
@@ -232,8 +232,8 @@ def test_an_ordinary_log_is_looked_at_whole():
 @pytest.mark.promise("a flood of different lines hides neither the first failure nor the last")
 def test_the_sieve_keeps_every_line_that_a_pattern_matches():
     rows = [row for row in catalog.failures() if row.where != "words"]  # asked once, of a report that is no log
-    patterns = [row.pattern for row in rows] + list(marks.signs())
-    sieve = Sieve(patterns)
+    patterns = [row.pattern for row in rows] + list(milestones.signs())
+    sieve = PatternPrefilter(patterns)
     assert sieve.always == [], "a pattern without any text is tried on every line of every log"
     texts = [*SEEN, *(text.replace(" ", "  ") for text in SEEN), *(text.upper() for text in SEEN)]
     sentences = [text.encode().translate(None, b"0123456789") for text in texts]

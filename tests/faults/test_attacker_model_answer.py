@@ -24,7 +24,7 @@ from tests.person import as_person, give, home_folder
 from tests.scripted.engine import ScriptedEngine
 from upright.proof.ladder import sandbox
 from upright.proof.ladder.prompts import prompt_set
-from upright.proof.ladder.sandbox import SandboxLimits, contained, isolation, tried
+from upright.proof.ladder.sandbox import SandboxLimits, contained_code, isolation, run_assertions
 
 NOT_PROMISED = (
     "that the kernel itself has no hole: the walls are Linux namespaces and a filter of system calls, not a machine",
@@ -147,7 +147,7 @@ def getpid():
     page.write(bytes.fromhex("b814000000cd80c3"))
     return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
 """
-    outcome = tried({"answer.py": source}, "assert getpid() > 0", about="answer")
+    outcome = run_assertions({"answer.py": source}, "assert getpid() > 0", about="answer")
     assert outcome.reason in ("ended before it was judged, with code 159", "ended before it was judged, with code 139")
 
 
@@ -166,7 +166,9 @@ class TestBounds:
     )
     def test_what_never_ends_is_ended(self, body: str, reason: str) -> None:
         limits = SandboxLimits(wall_seconds=1.5) if "sleep" in body else QUICK
-        outcome = tried({"answer.py": f"def f():\n    {body}"}, "assert f() == 1", about="answer", limits=limits)
+        outcome = run_assertions(
+            {"answer.py": f"def f():\n    {body}"}, "assert f() == 1", about="answer", limits=limits
+        )
         assert not outcome.ok
         assert any(words.replace("4 s", f"{limits.wall_seconds:g} s") in outcome.reason for words in reason.split("|"))
         assert outcome.seconds < 8
@@ -174,7 +176,7 @@ class TestBounds:
     def test_the_number_of_files_is_bounded(self) -> None:
         if isolation() == "bubblewrap":
             pytest.skip("bubblewrap cannot bound it, which is not promised")
-        with contained({"answer.py": HOSTILE}) as subject, pytest.raises(Exception, match="No space left"):
+        with contained_code({"answer.py": HOSTILE}) as subject, pytest.raises(Exception, match="No space left"):
             subject.module("answer").many_files({})
 
 
@@ -302,27 +304,27 @@ ASSERTIONS = "assert twice(4) == 8\nassert twice(5) == 10"
 class TestJudge:
     @pytest.mark.parametrize("lie", LIES)
     def test_a_wrong_answer_fails_whatever_it_does(self, lie: str) -> None:
-        outcome = tried({"answer.py": LIES[lie]}, ASSERTIONS, about="answer", limits=QUICK)
+        outcome = run_assertions({"answer.py": LIES[lie]}, ASSERTIONS, about="answer", limits=QUICK)
         assert not outcome.ok, outcome
         assert outcome.reason.isprintable()
         assert outcome.seconds < 8
 
     @pytest.mark.parametrize("lie", ["equals everything", "ends hard in the call", "patches the channel"])
     def test_files_of_a_task_too(self, lie: str) -> None:
-        assert not tried({"sums.py": LIES[lie]}, f"from sums import twice\n{ASSERTIONS}", limits=QUICK).ok
+        assert not run_assertions({"sums.py": LIES[lie]}, f"from sums import twice\n{ASSERTIONS}", limits=QUICK).ok
 
     def test_a_module_of_its_own_is_not_ours(self) -> None:
         """A file named as one that the assertions import from Python."""
         files = {"math.py": "def sqrt(n): return 99", "sums.py": "def f(): return 99"}
-        assert not tried(files, "import math\nfrom sums import f\nassert f() == math.sqrt(4)").ok
+        assert not run_assertions(files, "import math\nfrom sums import f\nassert f() == math.sqrt(4)").ok
 
     def test_the_word_is_not_where_the_code_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
         word = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
         monkeypatch.setattr(sandbox.secrets, "token_hex", lambda size: word)
         search = f"{HOSTILE}\ndef f(): return word_in_memory({word[::-1]!r})\n"
-        assert tried({"answer.py": search}, "assert f() == []", about="answer").ok
+        assert run_assertions({"answer.py": search}, "assert f() == []", about="answer").ok
         seen = f"{search}\nKEPT = {{'here': {word!r}}}\n"
-        outcome = tried({"answer.py": seen}, "assert f() == []", about="answer")
+        outcome = run_assertions({"answer.py": seen}, "assert f() == []", about="answer")
         assert not outcome.ok, "what is there would have been found"
 
     def test_even_the_right_word_says_nothing_from_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,11 +333,11 @@ class TestJudge:
         told = json.dumps({"word": word})
         for after in ("os._exit(0)", "raise SystemExit(0)", "pass"):
             lie = f"{WRITE_ALL}to_all({told!r}.encode() + b'\\n')\nprint({told!r}, flush=True)\n{after}"
-            assert not tried({"answer.py": lie}, ASSERTIONS, about="answer", limits=QUICK).ok
+            assert not run_assertions({"answer.py": lie}, ASSERTIONS, about="answer", limits=QUICK).ok
 
     @pytest.mark.parametrize("kind", HONEST)
     def test_a_right_answer_holds(self, kind: str) -> None:
-        assert tried({"answer.py": HONEST[kind]}, ASSERTIONS, about="answer").reason == "holds"
+        assert run_assertions({"answer.py": HONEST[kind]}, ASSERTIONS, about="answer").reason == "holds"
 
 
 class _Plants(ScriptedEngine):

@@ -19,15 +19,15 @@ import pytest
 from tests.golden.deployments import recipe
 from tests.ports import free_port
 from upright.base.errors import LaunchError
-from upright.base.host import handed_on, keeping_script
-from upright.base.host.environment import To, passings
+from upright.base.host import environment_script, passed_environment
+from upright.base.host.environment import Recipient, passed_variables
 from upright.facts import store
 from upright.facts.records.recipe import Recipe
-from upright.planning.rendering.recipe import passing
+from upright.planning.rendering.recipe import with_variables_passed
 from upright.planning.rendering.targets import TARGETS
 from upright.serving.launch import launch
-from upright.serving.launch.places import Here, OverSsh
-from upright.serving.launch.runtimes import RUNTIMES, Command, Site
+from upright.serving.launch.places import LocalPlace, SshPlace
+from upright.serving.launch.runtimes import RUNTIMES, Command, DeploymentPaths
 
 NOT_PROMISED = (
     "that code which runs as you cannot read what you can read: your files, the environment of your other processes; "
@@ -77,7 +77,7 @@ def command(file: Path, *passed: str) -> Command:
     "an engine's environment holds no key, token or password of the person's, on this machine and over ssh"
 )
 def test_an_engine_here_is_given_what_it_needs(tmp_path: Path):
-    place = Here(store.create("code"))
+    place = LocalPlace(store.create("code"))
     place.start(command(tmp_path / "told"))
     given = told(tmp_path / "told")
     place.end(None)
@@ -94,7 +94,7 @@ def test_an_engine_over_ssh_is_given_what_it_needs(
     ssh_command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("UPRIGHT_SSH_COMMAND", " ".join(ssh_command))
-    place = OverSsh(store.create("code"), "box")
+    place = SshPlace(store.create("code"), "box")
     try:
         place.start(command(tmp_path / "told"))
         given = told(tmp_path / "told")
@@ -111,16 +111,16 @@ def test_an_engine_over_ssh_is_given_what_it_needs(
     "an engine's environment holds no key, token or password of the person's, on this machine and over ssh"
 )
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
-@pytest.mark.parametrize("to", get_args(To))
-def test_shells_of_other_machines_choose_as_this_one_does(shell: str, to: To):
+@pytest.mark.parametrize("to", get_args(Recipient))
+def test_shells_of_other_machines_choose_as_this_one_does(shell: str, to: Recipient):
     planted = {**SECRETS, **NEEDED, "PATH": os.environ["PATH"], "HOME": "/root", "ODD": "two\nGITHUB_TOKEN=lines"}
     argv = ["busybox", "sh"] if shell == "busybox" else [shell]
-    script = f"{keeping_script(to, named=('DATABASE_URL',))}\nenv -0\n"
+    script = f"{environment_script(to, named=('DATABASE_URL',))}\nenv -0\n"
     done = subprocess.run(argv, input=script, env=planted, capture_output=True, text=True, timeout=30)
     assert done.stderr == ""
     kept = dict(line.partition("=")[::2] for line in done.stdout.split("\0") if line)
     ours = {name: value for name, value in kept.items() if name in planted}
-    assert ours == handed_on(planted, to, named=("DATABASE_URL",))
+    assert ours == passed_environment(planted, to, named=("DATABASE_URL",))
     assert ours["DATABASE_URL"] == SECRETS["DATABASE_URL"]
     assert not (SECRETS.keys() - {"DATABASE_URL"}) & kept.keys()
 
@@ -144,15 +144,15 @@ def test_the_supervisor_has_no_secret(tmp_path: Path):
 @pytest.mark.promise("a container is given what its recipe names, and nothing of the person's environment")
 @pytest.mark.parametrize("runtime", ["podman", "docker"])
 def test_a_container_is_given_what_its_recipe_names(runtime: str):
-    site = Site(key_file="/home/me/key", key_config="/home/me/key.yaml", home="/home/me", user="1000:1000")
+    site = DeploymentPaths(key_file="/home/me/key", key_config="/home/me/key.yaml", home="/home/me", user="1000:1000")
     wanted = recipe("kimi-k26-community-docker")
-    started = RUNTIMES[runtime].command(passing(wanted, ["HF_TOKEN"]), site, container="c", label="l")
+    started = RUNTIMES[runtime].command(with_variables_passed(wanted, ["HF_TOKEN"]), site, container="c", label="l")
     assert started.to == "client"
     assert not any("planted-" in word for word in started.argv)
     variables = [word for before, word in zip(started.argv, started.argv[1:], strict=False) if before == "--env"]
     assert "HF_TOKEN" in variables, "by its name alone: the value stands in no listing"
     assert runtime == "docker" or "--http-proxy=false" in started.argv
-    client = handed_on(os.environ, "client", named=started.passed)
+    client = passed_environment(os.environ, "client", named=started.passed)
     assert SECRETS.keys() & client.keys() == {"HF_TOKEN"}
 
 
@@ -160,12 +160,12 @@ def test_a_container_is_given_what_its_recipe_names(runtime: str):
     "a variable that the person names (`--env NAME`) is handed on; its value is in no record, file or listing"
 )
 def test_a_variable_that_was_asked_for(tmp_path: Path):
-    place = Here(store.create("code"))
+    place = LocalPlace(store.create("code"))
     place.start(command(tmp_path / "told", "HF_TOKEN"))
     given = told(tmp_path / "told")
     place.end(None)
     assert SECRETS.keys() & given.keys() == {"HF_TOKEN"}
-    wanted: Recipe = passing(recipe("kimi-k26-community-docker"), ["HF_TOKEN"])
+    wanted: Recipe = with_variables_passed(recipe("kimi-k26-community-docker"), ["HF_TOKEN"])
     assert wanted.passed == ("HF_TOKEN",)
     assert "planted-" not in wanted.to_json()
     for name, target in TARGETS.items():
@@ -180,7 +180,7 @@ def test_a_variable_that_was_asked_for(tmp_path: Path):
 )
 def test_a_variable_that_is_not_there_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("HF_TOKEN")
-    wanted = passing(recipe("kimi-k26-ik-llama"), ["HF_TOKEN"]).model_copy(update={"port": free_port()})
+    wanted = with_variables_passed(recipe("kimi-k26-ik-llama"), ["HF_TOKEN"]).model_copy(update={"port": free_port()})
     with pytest.raises(LaunchError, match="HF_TOKEN is to be handed on to the engine, and is not set here"):
         launch(wanted, store.create("code"))
 
@@ -189,9 +189,9 @@ def test_a_variable_that_is_not_there_is_said_before_anything_starts(monkeypatch
     "an engine's environment holds no key, token or password of the person's, on this machine and over ssh"
 )
 def test_every_row_says_why():
-    for row in passings():
+    for row in passed_variables():
         assert row.why
         assert row.source.startswith("https://")
-        assert set(row.to) <= set(get_args(To))
-    for to in get_args(To):
-        assert not SECRETS.keys() & handed_on(SECRETS, to).keys()
+        assert set(row.to) <= set(get_args(Recipient))
+    for to in get_args(Recipient):
+        assert not SECRETS.keys() & passed_environment(SECRETS, to).keys()

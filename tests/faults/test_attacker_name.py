@@ -26,15 +26,15 @@ from tests import judges
 from tests.conftest import TINY_MODEL
 from tests.golden.deployments import recipe
 from upright.base.errors import UprightError, UsageError
-from upright.base.foreign import fit, unfit, visible
 from upright.base.host import SshHost
+from upright.base.untrusted_text import checked_name, escape_controls, name_fault
 from upright.facts import records, store
 from upright.facts.records.base import Part
 from upright.facts.records.recipe import Recipe, Setting
 from upright.planning.rendering import router_files
 from upright.planning.rendering.targets import TARGETS
-from upright.serving.launch.places import Here, OverSsh, remote_scripts
-from upright.serving.launch.runtimes import RUNTIMES, Command, Site
+from upright.serving.launch.places import LocalPlace, SshPlace, remote_scripts
+from upright.serving.launch.runtimes import RUNTIMES, Command, DeploymentPaths
 
 NOT_PROMISED = (
     "that two names which differ only in letters that a unit or a cluster does not allow get two different unit names",
@@ -153,7 +153,7 @@ def holds(judged: Judged, target: str, base: Recipe, fields: dict[str, str], str
             written[name] = TARGETS[target].write(of(text))
         except UsageError as error:
             refused.add(name)
-            complaints.append(hostile.complaint(visible(error.message)))
+            complaints.append(hostile.complaint(escape_controls(error.message)))
     assert set(complaints) <= {None}
     read = judged(target, written)
     for name in written.keys() - {"harmless"}:
@@ -205,7 +205,7 @@ def test_every_field_of_every_kind_of_recipe(target: str, base: str, field: str,
     strings = dict(hostile.STRINGS)
     if field == "program":
         del strings["climbing"]  # it would lead out of the test's folder
-        for text in (MARK, *(text for text in strings.values() if unfit(text) is None)):
+        for text in (MARK, *(text for text in strings.values() if name_fault(text) is None)):
             program = judged.folder / text / "vllm"
             program.parent.mkdir(parents=True)
             shutil.copy(judged.path / "vllm", program)
@@ -218,10 +218,10 @@ def test_every_field_of_every_kind_of_recipe(target: str, base: str, field: str,
 @pytest.mark.parametrize("target", marked(router_files.TARGETS))
 def test_the_routers_files(target: str, judged: Judged):
     from tests.golden.test_router import FLEET
-    from upright.flows.fleet.rendered import rendered
+    from upright.flows.fleet.rendering import render_router
 
     def write(text: str) -> str:
-        made = rendered(FLEET, target, folder=f"/etc/{text}")
+        made = render_router(FLEET, target, folder=f"/etc/{text}")
         if target == "shell":
             (judged.folder / "etc").mkdir(exist_ok=True)
             return made.files[made.main].replace("for key in client worker admin", "for key in")
@@ -248,7 +248,7 @@ def test_a_colon_is_no_second_volume(target: str):
 @pytest.mark.promise("a colon in a model's path does not become a second volume: such a path is refused")
 @pytest.mark.parametrize("runtime", ["podman", "docker"])
 def test_a_colon_is_no_second_volume_when_it_is_started(runtime: str):
-    site = Site(key_file="/home/me/key", key_config="/home/me/key.yaml", home="/home/me", user="1000:1000")
+    site = DeploymentPaths(key_file="/home/me/key", key_config="/home/me/key.yaml", home="/home/me", user="1000:1000")
     wanted = poisoned(recipe("kimi-k26-ik-llama"), path="/models/a:/etc:rw/x.gguf")
     with pytest.raises(UsageError, match="has a colon"):
         RUNTIMES[runtime].command(wanted, site, container="c", label="l")
@@ -271,7 +271,7 @@ def name_fields() -> Iterator[tuple[type[Part], str]]:
     """Every field of every record that is a name, from the records themselves."""
     for kind in _parts(Part):
         for field, info in kind.model_fields.items():
-            if "fit" in {getattr(each, "func", fit).__name__ for each in info.metadata} or "fit" in repr(
+            if "fit" in {getattr(each, "func", checked_name).__name__ for each in info.metadata} or "fit" in repr(
                 info.annotation
             ):
                 yield kind, field
@@ -308,7 +308,7 @@ def test_every_name_in_a_record_is_checked():
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_a_name_is_refused_in_one_line(name: str):
     with pytest.raises(UsageError) as caught:
-        fit(hostile.STRINGS[name])
+        checked_name(hostile.STRINGS[name])
     assert hostile.complaint(caught.value.message) is None
     assert "\n" not in caught.value.message
     assert len(caught.value.message) < 700
@@ -335,7 +335,7 @@ def test_a_file_with_such_a_name_is_refused_by_every_verb_that_takes_a_model(ver
 @pytest.mark.promise("names of honest people stay: letters of every script, spaces, quotes, emoji")
 @pytest.mark.parametrize("name", hostile.HONEST)
 def test_honest_names_are_taken(name: str):
-    assert fit(name) == name
+    assert checked_name(name) == name
 
 
 TELLER = "import json, os, sys; json.dump([sys.argv[1:], dict(os.environ)], open(os.environ['TOLD'], 'w'))"
@@ -359,7 +359,7 @@ def command(file: Path) -> Command:
 @pytest.mark.promise("an engine is started with the words of its recipe and no others, on this machine and over ssh")
 def test_words_arrive_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
-    place = Here(store.create("words"))
+    place = LocalPlace(store.create("words"))
     place.start(command(tmp_path / "told"))
     words, environment = told(tmp_path / "told")
     assert words == WORDS
@@ -372,7 +372,7 @@ def test_words_arrive_on_this_machine(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_words_arrive_over_ssh(ssh_command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("UPRIGHT_SSH_COMMAND", " ".join(ssh_command))
-    place = OverSsh(store.create("words"), "box")
+    place = SshPlace(store.create("words"), "box")
     there = Path.home() / place.folder
     try:
         place.start(command(tmp_path / "told"))

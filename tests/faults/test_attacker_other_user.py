@@ -101,7 +101,7 @@ def test_a_running_engine_shows_him_no_key(shared_home, upright: Upright, llama_
 @pytest.mark.promise("he writes into no folder of the store, whatever the umask: a recipe of his is never yours")
 def test_no_folder_of_the_store_is_open(shared_home, upright: Upright):
     store.create("mine").key()
-    store.elsewhere("theirs").key()
+    store.server_directory("theirs").key()
     assert upright("bench", "--list").returncode == 0
     assert (
         upright("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "-o", shared_home / "p/plan.json").returncode

@@ -24,9 +24,9 @@ import pytest
 
 from tests.hostile_server import BEHAVIOURS, hostile
 from upright.base.errors import UprightError
-from upright.models.reading.hub import Hub, RemoteBlob, Repository, Traffic, Wire
+from upright.models.reading.hub import Hub, HubConnection, RemoteBlob, Repository, Traffic
 from upright.proof.benchmark.load import Arrivals, LoadTarget, run
-from upright.proof.benchmark.sampling import Sampler
+from upright.proof.benchmark.metrics_sampler import Sampler
 from upright.proof.benchmark.selftest import Repeated
 from upright.proof.benchmark.server import Server
 from upright.serving.endpoint.client import Endpoint
@@ -126,7 +126,7 @@ def listing(url: str, patience: float) -> object:
 
 
 def hub_file(url: str, patience: float) -> object:
-    wire = Wire(_hub(url, patience), Traffic())
+    wire = HubConnection(_hub(url, patience), Traffic())
     try:
         blob = RemoteBlob(wire, "owner/model", "main", "model.gguf", 50_000_000)
         return sum(map(len, blob.pieces(0, 4_000_000)))

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from upright.proof.benchmark.record_proxy import recording
-from upright.proof.benchmark.recording import TraceRecorder
+from upright.proof.benchmark.recording_proxy import recording_proxy
+from upright.proof.benchmark.trace_recorder import TraceRecorder
 
 NOT_PROMISED = ("that an engine refuses a page by itself: what it answers is its own setting; its key stands between",)
 
@@ -71,7 +71,7 @@ def _answer(address: str, method: str, headers: dict[str, str]) -> http.client.H
 )
 def test_a_page_of_another_origin_is_refused(headers: dict[str, str], method: str):
     asked: list[str] = []
-    with _open_engine(asked) as url, recording(url, TraceRecorder()) as address:
+    with _open_engine(asked) as url, recording_proxy(url, TraceRecorder()) as address:
         answer = _answer(address, method, headers)
     assert answer.status == (501 if method == "OPTIONS" else 403)
     assert asked == []
@@ -82,7 +82,7 @@ def test_a_page_of_another_origin_is_refused(headers: dict[str, str], method: st
 @pytest.mark.parametrize("origin", [None, "itself"])
 def test_a_client_is_answered_without_leave_for_pages(origin: str | None):
     asked: list[str] = []
-    with _open_engine(asked) as url, recording(url, TraceRecorder()) as address:
+    with _open_engine(asked) as url, recording_proxy(url, TraceRecorder()) as address:
         answer = _answer(address, "POST", {"Origin": address} if origin else {})
     assert (answer.status, asked) == (200, ["/v1/chat/completions"])
     assert not any(name.lower().startswith("access-control") for name, _ in answer.getheaders())

@@ -13,13 +13,13 @@ import pytest
 
 from tests.conftest import Upright
 from tests.unit.facts.store.samples import deployment, observation
-from upright.base.bounds.values import DEEPEST, decoded, deeper
+from upright.base.bounds.bounded_json import DEEPEST, deeper, parse_json
 from upright.base.errors import RecordError, UprightError
 from upright.facts.records.base import from_json
 from upright.facts.records.deployment import Deployment
 from upright.facts.records.loading import KINDS, load, parse, record_class
 from upright.facts.store import DeploymentDir
-from upright.facts.store.journal import sealed
+from upright.facts.store.journal import seal_line
 
 ROOT = Path(__file__).parent.parent.parent
 VERBS = ("restart", "down", "connect", "bundle", "report", "residuals", "diagnose", "prove", "bench", "record")
@@ -110,7 +110,7 @@ def test_evidence_may_be_nested_no_deeper(tmp_path: Path):
     deep: object = []
     for _ in range(300):
         deep = [deep]
-    line, _ = sealed(2, first.digest, "observation", 1, {"response": deep})
+    line, _ = seal_line(2, first.digest, "observation", 1, {"response": deep})
     with directory.evidence_file.open("ab") as file:
         file.write(line)
     for read in (directory.last, lambda: list(directory.observations()), lambda: directory.append(observation(3))):
@@ -120,10 +120,10 @@ def test_evidence_may_be_nested_no_deeper(tmp_path: Path):
 
 def test_depth_is_counted():
     for levels in (1, 5, DEEPEST - 1, DEEPEST):
-        assert decoded("[" * levels + "]" * levels) is not None
+        assert parse_json("[" * levels + "]" * levels) is not None
     for text in ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), '{"a":' * (DEEPEST + 1) + "1" + "}" * (DEEPEST + 1)):
         with pytest.raises(ValueError, match="nested"):
-            decoded(text)
+            parse_json(text)
     assert not deeper([[]], 2)
     assert deeper([[]], 1)
 
@@ -131,8 +131,8 @@ def test_depth_is_counted():
 def test_json_is_read_through_one_door():
     """`json.loads` ends in a RecursionError that nobody expects; these know what they read, or catch it."""
     allowed = {
-        "base/bounds/values.py", "models/reading/safetensors.py", "engines/sglang/parser.py",
-        "models/deriving/library.py", "proof/benchmark/schedule.py", "proof/benchmark/server.py",
+        "base/bounds/bounded_json.py", "models/reading/safetensors.py", "engines/sglang/parser.py",
+        "models/deriving/configuration.py", "proof/benchmark/scheduled_server.py", "proof/benchmark/server.py",
     }  # fmt: skip
     source = ROOT / "src/upright"
     users = {
@@ -140,7 +140,7 @@ def test_json_is_read_through_one_door():
         for path in source.rglob("*.py")
         if "json.loads(" in path.read_text() and not {"payload", "confining"} & set(path.parts)
     }
-    assert users <= allowed, f"use upright.base.bounds.values.decoded: {users - allowed}"
+    assert users <= allowed, f"use upright.base.bounds.bounded_json.parse_json: {users - allowed}"
 
 
 def _mutants(text: str, chance: random.Random, count: int) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from upright.base.errors import LaunchError
 from upright.facts.records.fleet import Fleet
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir, home
-from upright.flows.fleet.boxes import listed
+from upright.flows.fleet.boxes import admitted_urls
 from upright.flows.fleet.directory import FleetDir
 from upright.flows.fleet.rolling import roll
 from upright.flows.fleet.starting import up
@@ -145,7 +145,7 @@ def check(world: FleetWorld, fleet: Fleet) -> None:
         assert settings["--max-concurrent-requests"] == str(fleet.router.requests_at_once)
     assert DeploymentDir(home() / f"deployments/{state.router}").key() == os.environ["EDITED_KEY"]
     world.read_list()
-    assert world.view == set(listed(fleet, state).values())
+    assert world.view == set(admitted_urls(fleet, state).values())
     assert len(world.view) == len(fleet.boxes)
     assert world.lost == []
 

@@ -24,9 +24,9 @@ from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
-from upright.flows.line import On, prepare_model
+from upright.flows.line import LaunchTarget, prepare_model
 from upright.serving.launch import restart, status, stop
-from upright.serving.launch.launch import changed
+from upright.serving.launch.launch import with_fields
 from upright.serving.launch.processes import alive, identify, leader, members
 
 pytestmark = pytest.mark.engine
@@ -50,7 +50,7 @@ launch(from_json(Recipe, Path(sys.argv[2]).read_bytes()), DeploymentDir(Path(sys
 def process_recipe(llama_server: Path, tiny_model: Path) -> Iterator[Recipe]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UPRIGHT_LLAMA_SERVER", str(llama_server))
-        yield prepared(tiny_model, On())
+        yield prepared(tiny_model, LaunchTarget())
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +59,10 @@ def podman_recipe(llama_server: Path, tiny_model: Path, llama_image) -> Iterator
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UPRIGHT_LLAMA_SERVER", str(llama_server))
         patch.setenv("CONTAINERS_CONF", environment["CONTAINERS_CONF"])
-        yield prepared(tiny_model, On(runtime="podman", image=image))
+        yield prepared(tiny_model, LaunchTarget(runtime="podman", image=image))
 
 
-def prepared(model: Path, on: On) -> Recipe:
+def prepared(model: Path, on: LaunchTarget) -> Recipe:
     recipe = prepare_model(
         str(model), Goal(context_tokens=1024), LocalHost(), port=1, tell=lambda words: None, on=on
     ).recipe
@@ -111,7 +111,7 @@ def test_after_a_reboot_nothing_is_taken_for_ours(process_recipe, tmp_path, monk
     stop(directory)
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as stranger:
         theirs = leader(stranger.pid).model_copy(update={"boot_id": "11111111-2222-3333-4444-555555555555"})
-        directory.write(changed(here, state="ready", supervisor=theirs, process=theirs))
+        directory.write(with_fields(here, state="ready", supervisor=theirs, process=theirs))
         after = status(directory)
         assert after.state == "failed"
         assert after.reason == "the machine was restarted, and its engine is gone"

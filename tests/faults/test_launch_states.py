@@ -26,7 +26,7 @@ from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
 from upright.serving.diagnose import diagnose_file
 from upright.serving.launch import launch, logs, restart, status, stop
-from upright.serving.launch.locks import handing_over, is_supervised, supervising, trying
+from upright.serving.launch.locks import inheritable_lock, is_supervised, supervisor_lock, without_restarts
 from upright.serving.launch.processes import identify
 
 pytestmark = pytest.mark.engine
@@ -145,7 +145,7 @@ def test_what_hangs_too_long_is_started_again(engine: Scripted):
     assert again.restarts == 1
     assert again.process != first.process
     assert f"# process {first.process.pid} (" in (engine.directory.path / "stacks.txt").read_text()
-    assert diagnose_file(logs.previous(engine.directory)[0]).code == "hung-while-serving"
+    assert diagnose_file(logs.earlier_logs(engine.directory)[0]).code == "hung-while-serving"
 
 
 def test_a_busy_engine_is_not_asked(engine: Scripted):
@@ -183,14 +183,14 @@ def test_a_boot_failure_is_never_started_again(engine: Scripted):
     with pytest.raises(LaunchError, match="scripted did not come up: vllm ended with code 3"):
         engine.launch(Keeping(restarts=5))
     assert status(engine.directory).restarts == 0
-    assert logs.previous(engine.directory) == []
+    assert logs.earlier_logs(engine.directory) == []
 
 
 def test_a_crash_is_an_answer_while_it_is_tried_and_mended_afterwards(engine: Scripted):
     """What was wished for is in the record all the time; a trial that is killed ends with its process."""
     engine.is_("ok")
     keeping = IMPATIENT.model_copy(update={"restarts": 1})
-    with trying(engine.directory):
+    with without_restarts(engine.directory):
         first = engine.launch(keeping)
         os.kill(first.process.pid, signal.SIGKILL)
         assert engine.until("failed").restarts == 0
@@ -218,7 +218,7 @@ def test_a_restart_waits_for_a_supervisor_that_has_written_its_last_word(engine:
 
 
 def is_free(directory: DeploymentDir) -> bool:
-    with supervising(directory) as ours:
+    with supervisor_lock(directory) as ours:
         return ours
 
 
@@ -266,17 +266,17 @@ def test_only_one_writes(engine: Scripted):
 def test_the_newest_logs_are_kept(engine: Scripted):
     for number in range(1, 9):
         engine.directory.log.write_text(f"start {number}\n")
-        logs.set_aside(engine.directory)
-    assert [path.read_text() for path in logs.previous(engine.directory)] == [f"start {n}\n" for n in range(4, 9)]
-    logs.set_aside(engine.directory)
-    assert len(logs.previous(engine.directory)) == logs.KEPT
+        logs.rotate_log(engine.directory)
+    assert [path.read_text() for path in logs.earlier_logs(engine.directory)] == [f"start {n}\n" for n in range(4, 9)]
+    logs.rotate_log(engine.directory)
+    assert len(logs.earlier_logs(engine.directory)) == logs.KEPT
 
 
 def test_a_log_is_followed_over_starts(engine: Scripted, monkeypatch: pytest.MonkeyPatch):
     engine.directory.log.write_text("one\ntw")
     happens: list[Callable[[], object]] = [
         lambda: engine.directory.log.write_text("one\ntwo\n"),
-        lambda: (logs.set_aside(engine.directory), engine.directory.log.write_text("three\n")),
+        lambda: (logs.rotate_log(engine.directory), engine.directory.log.write_text("three\n")),
     ]
     state = Deployment.model_construct(state="ready")
     monkeypatch.setattr(logs, "status", lambda directory: state)
@@ -298,7 +298,7 @@ def test_a_log_is_followed_while_the_next_start_is_slow(engine: Scripted, monkey
         lambda: None,
         lambda: None,
         lambda: engine.directory.log.write_text("one\nlast words\n"),
-        lambda: (logs.set_aside(engine.directory), engine.directory.log.write_text("two\n")),
+        lambda: (logs.rotate_log(engine.directory), engine.directory.log.write_text("two\n")),
         held.close,
     ]
     state = Deployment.model_construct(state="planned")
@@ -308,7 +308,7 @@ def test_a_log_is_followed_while_the_next_start_is_slow(engine: Scripted, monkey
         logs, "time", SimpleNamespace(sleep=lambda _: looks and looks.pop(0)(), monotonic=time.monotonic)
     )
     engine.directory.log.write_text("one\n")
-    held.enter_context(supervising(engine.directory))
+    held.enter_context(supervisor_lock(engine.directory))
     assert "".join(logs.follow(engine.directory)) == "one\nlast words\ntwo\n"
     assert looks == []
 
@@ -316,9 +316,9 @@ def test_a_log_is_followed_while_the_next_start_is_slow(engine: Scripted, monkey
 def test_a_look_at_the_lock_does_not_refuse_a_start(engine: Scripted):
     """`ps` and `logs` ask who has the lock by taking it for a moment."""
     looking = ExitStack()
-    looking.enter_context(supervising(engine.directory))
+    looking.enter_context(supervisor_lock(engine.directory))
     Timer(0.2, looking.close).start()
-    with handing_over(engine.directory):
+    with inheritable_lock(engine.directory):
         assert is_supervised(engine.directory)
 
 

@@ -10,7 +10,7 @@ from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.recipe import Wishes
+from upright.planning.rendering.recipe import RenderOptions
 
 COMMUNITY_IMAGE = "voip-glm-kimi-canonical-20260514"
 NIGHTLY = "vllm-cu130-nightly"
@@ -27,12 +27,12 @@ class Published:
     targets: tuple[str, ...]
     """Besides the script in scripts/, if there is one."""
     port: int = 8000
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: RenderOptions = field(default_factory=RenderOptions)
     model_path: str | None = None
 
 
-def _wishes(**changes: object) -> Wishes:
-    return Wishes(must_be_installed=False, **changes)  # type: ignore[arg-type]
+def _wishes(**changes: object) -> RenderOptions:
+    return RenderOptions(must_be_installed=False, **changes)  # type: ignore[arg-type]
 
 
 PUBLISHED = {

@@ -116,9 +116,9 @@ def _commands() -> dict[str, str]:
 
 def _router() -> dict[str, str]:
     from tests.golden.test_router import FILES, FLEET
-    from upright.flows.fleet.rendered import rendered
+    from upright.flows.fleet.rendering import render_router
 
-    made = [rendered(FLEET, to, folder="/etc/upright/router") for to in FILES]
+    made = [render_router(FLEET, to, folder="/etc/upright/router") for to in FILES]
     return {f"router/{each.main}": each.files[each.main] for each in made}
 
 

@@ -11,9 +11,11 @@ from tests.golden.deployments import recipe
 from tests.golden.layout import CONTAINERS as NAMES
 from upright.facts.records.recipe import Recipe
 from upright.planning.rendering.run_script import run_script
-from upright.serving.launch.runtimes import RUNTIMES, Command, Site
+from upright.serving.launch.runtimes import RUNTIMES, Command, DeploymentPaths
 
-SITE = Site(key_file="/home/me/upright/key", key_config="/home/me/upright/key.yaml", home="/home/me", user="1000:1000")
+SITE = DeploymentPaths(
+    key_file="/home/me/upright/key", key_config="/home/me/upright/key.yaml", home="/home/me", user="1000:1000"
+)
 
 
 def words(recipe: Recipe, runtime: str) -> Command:

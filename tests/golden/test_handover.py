@@ -15,10 +15,10 @@ from tests.unit.planning.rendering.test_nodes import of_nodes
 from upright.base.errors import UsageError
 from upright.base.host import LocalHost
 from upright.facts.records.fleet import Fleet
-from upright.flows.fleet.preparing import BoxPlan
-from upright.flows.fleet.rendered import clusters_here, for_cluster
+from upright.flows.fleet.box_plans import BoxPlan
+from upright.flows.fleet.rendering import cluster_advice, for_cluster
 from upright.flows.line import Prepared
-from upright.planning.rendering.handover import USER, PodWire
+from upright.planning.rendering.cluster_files import USER, PodRdma
 
 RECORDED = Path(__file__).parents[1] / "recordings/cluster"
 FLEET = Fleet.model_validate(
@@ -38,14 +38,14 @@ def plans(*, nodes: bool = False) -> list[BoxPlan]:
     return made
 
 
-def files(*, nodes: bool = False, wire: PodWire | None = None) -> dict[str, list[Any]]:
+def files(*, nodes: bool = False, wire: PodRdma | None = None) -> dict[str, list[Any]]:
     made = for_cluster(FLEET, "cluster", plans(nodes=nodes), wire=wire)
     return {name: list(yaml.safe_load_all(text)) for name, text in made.files.items()}
 
 
-@pytest.mark.parametrize("wire", [None, PodWire("net1")])
+@pytest.mark.parametrize("wire", [None, PodRdma("net1")])
 @pytest.mark.parametrize("nodes", [False, True])
-def test_kubernetes_takes_every_document(nodes: bool, wire: PodWire | None):
+def test_kubernetes_takes_every_document(nodes: bool, wire: PodRdma | None):
     import kubernetes_validate as validate
 
     made = files(nodes=nodes, wire=wire)
@@ -120,7 +120,7 @@ def _labels(document: dict[str, Any]) -> dict[str, str]:
 
 
 def test_pods_have_limits_probes_grace_and_a_numeric_user():
-    for document in files(nodes=True, wire=PodWire("net1"))["engines.yaml"]:
+    for document in files(nodes=True, wire=PodRdma("net1"))["engines.yaml"]:
         if document["kind"] not in _ENGINES:
             continue
         pod = _template(document)["spec"]
@@ -193,4 +193,4 @@ def test_who_is_told_to_hand_over(
         (tmp_path / program).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     boxes = tuple(FLEET.boxes[0].model_copy(update={"name": f"b{number}"}) for number in range(count))
-    assert clusters_here(FLEET.model_copy(update={"boxes": boxes}), LocalHost()) == advice
+    assert cluster_advice(FLEET.model_copy(update={"boxes": boxes}), LocalHost()) == advice

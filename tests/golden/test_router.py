@@ -16,9 +16,9 @@ from upright.facts.catalog.recorded_flags import recorded_flags
 from upright.facts.catalog.rows.usage import UsageRow
 from upright.facts.records.fleet import Fleet, FleetBox, Router
 from upright.facts.records.plan import Goal, Use
-from upright.flows.fleet.rendered import rendered
-from upright.planning.rendering.router import BY_USE, choice_of
-from upright.serving.launch.runtimes import RUNTIMES, Site
+from upright.flows.fleet.rendering import render_router
+from upright.planning.rendering.router import BY_USE, policy_choice
+from upright.serving.launch.runtimes import RUNTIMES, DeploymentPaths
 
 GOLDEN = Path(__file__).parent / "router"
 FLEET = Fleet(
@@ -40,7 +40,7 @@ FILES = {
 
 @pytest.mark.parametrize("to", FILES)
 def test_no_file_holds_the_key(to: str):
-    made = rendered(FLEET, to, folder="/etc/upright/router")
+    made = render_router(FLEET, to, folder="/etc/upright/router")
     assert made.main == FILES[to]
     assert "--api-key" not in made.files[made.main].partition("__main__.py: |")[0]
 
@@ -75,7 +75,7 @@ def test_kubernetes():
     for document in documents:
         validate.validate(document, "1.30", strict=True)
     config = documents[0]["data"]
-    assert config["__main__.py"] == rendered(FLEET, "shell", folder="/x").files["__main__.py"]
+    assert config["__main__.py"] == render_router(FLEET, "shell", folder="/x").files["__main__.py"]
     assert "http://alpha:8000" in config["workers.json"]
 
 
@@ -84,7 +84,7 @@ def test_every_flag_has_a_reason_and_is_one_of_smg(use: str):
     recorded = recorded_flags("smg", "1.13.0")
     assert recorded is not None
     fleet = FLEET.model_copy(update={"goal": Goal(use=use)})
-    recipe = rendered(fleet, "shell", folder="/x").recipe
+    recipe = render_router(fleet, "shell", folder="/x").recipe
     assert all(setting.reason for setting in recipe.arguments)
     assert {setting.name for setting in recipe.arguments} - {"-B"} <= recorded.flags
 
@@ -95,7 +95,9 @@ def test_new_tasks_share_less_than_what_keeps_a_turn_on_its_box(use: Use):
     row = get("usages", use)
     assert isinstance(row, UsageRow)
     fleet = FLEET.model_copy(update={"goal": Goal(use=use), "router": Router(policy="cache_aware")})
-    setting = next(each for each in rendered(fleet, "shell", folder="/x").recipe.arguments if "--cache-t" in each.name)
+    setting = next(
+        each for each in render_router(fleet, "shell", folder="/x").recipe.arguments if "--cache-t" in each.name
+    )
     shared, threshold = row.shared_tokens.value or 0, float(setting.value or 0)
     for opening in (row.opening_tokens.value, row.opening_tokens.median):
         share = shared / (shared + (opening or math.inf))
@@ -104,16 +106,16 @@ def test_new_tasks_share_less_than_what_keeps_a_turn_on_its_box(use: Use):
 
 
 def test_the_policy_follows_the_use_unless_it_is_named():
-    assert choice_of(FLEET).policy == "cache_aware"
-    assert choice_of(FLEET.model_copy(update={"goal": Goal(use="batch")})).policy == "power_of_two"
+    assert policy_choice(FLEET).policy == "cache_aware"
+    assert policy_choice(FLEET.model_copy(update={"goal": Goal(use="batch")})).policy == "power_of_two"
     named = FLEET.model_copy(update={"router": Router(policy="prefix_hash")})
-    assert (choice_of(named).policy, choice_of(named).why) == ("prefix_hash", "asked for in fleet.yaml")
+    assert (policy_choice(named).policy, policy_choice(named).why) == ("prefix_hash", "asked for in fleet.yaml")
 
 
 @pytest.mark.parametrize("runtime", ["podman", "docker"])
 def test_a_container_has_the_machines_network_and_its_folder_and_no_key_in_sight(runtime: str):
-    recipe = rendered(FLEET, "shell", folder="/home/me/router").recipe.model_copy(update={"runtime": runtime})
-    site = Site(key_file="/home/me/key", key_config="/home/me/key.yaml", home="/home/me", user="1000:1000")
+    recipe = render_router(FLEET, "shell", folder="/home/me/router").recipe.model_copy(update={"runtime": runtime})
+    site = DeploymentPaths(key_file="/home/me/key", key_config="/home/me/key.yaml", home="/home/me", user="1000:1000")
     argv = RUNTIMES[runtime].command(recipe, site, container="kimi-router", label="l").argv
     words = " ".join(argv)
     assert "--network host" in words

@@ -6,8 +6,8 @@ import shutil
 from typing import Any
 
 from upright.proof.ladder import sandbox
-from upright.proof.ladder.confining.ways import ways
-from upright.proof.ladder.sandbox import SandboxLimits, contained
+from upright.proof.ladder.confining.starts import confined_starts
+from upright.proof.ladder.sandbox import SandboxLimits, contained_code
 
 ALONE = "walls alone"
 """Own namespaces without the filter of system calls: each must hold without the other."""
@@ -16,7 +16,9 @@ WAYS = ("namespaces", *(["bubblewrap"] if shutil.which("bwrap") else []), ALONE)
 
 def use(way: str) -> None:
     """Only that way, from now on."""
-    chosen = [candidate for candidate in ways() if candidate.isolation == (way if way != ALONE else "namespaces")]
+    chosen = [
+        candidate for candidate in confined_starts() if candidate.isolation == (way if way != ALONE else "namespaces")
+    ]
     sandbox.ways = lambda: iter(chosen)
     sandbox._tried_ways.cache_clear()
     sandbox._modules.cache_clear()
@@ -27,7 +29,7 @@ def use(way: str) -> None:
 
 def inside(way: str, source: str, world: dict[str, Any]) -> dict[str, Any]:
     use(way)
-    with contained({"answer.py": source}, SandboxLimits(wall_seconds=60, cpu_seconds=30)) as subject:
+    with contained_code({"answer.py": source}, SandboxLimits(wall_seconds=60, cpu_seconds=30)) as subject:
         return subject.module("answer").look(world)
 
 

@@ -7,10 +7,9 @@ import pytest
 from tests.kernels.conftest import Engine
 from upright.engines.facets.kernels import Shapes
 from upright.proof.kernels import Compiler, target
-from upright.proof.kernels.asked_check import AskedSilicon, check_asked
-from upright.proof.kernels.capture import kernels_of, way
-from upright.proof.kernels.check import judge
-from upright.proof.kernels.unjudged import named_in
+from upright.proof.kernels.capture import kernel_route, kernels_of
+from upright.proof.kernels.check import kernel_verdicts, named_in
+from upright.proof.kernels.check_request import TargetGpus, check_model
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
 
@@ -31,8 +30,8 @@ RECURRENT = ("qwen3.5-397b-a17b", "kimi-k3")
 def test_sparse_and_recurrent_kernels_are_told_by_name(
     engine: Engine, compiler: Compiler, name: str, version: str, model: str
 ) -> None:
-    silicon = AskedSilicon(target("sm_120"), devices=8)
-    found = check_asked(model, silicon, engine(name, version), compiler, kv_dtype="bf16")
+    silicon = TargetGpus(target("sm_120"), devices=8)
+    found = check_model(model, silicon, engine(name, version), compiler, kv_dtype="bf16")
     about = [one for one in found.not_judged if one.startswith(("sparse MLA", "compressed", "recurrent"))]
     assert about
     assert not [one for one in about if "not known" in one]
@@ -46,6 +45,8 @@ def test_sparse_and_recurrent_kernels_are_told_by_name(
 def test_of_the_configurations_of_an_autotuned_kernel_some_fit(engine: Engine, compiler: Compiler) -> None:
     """vLLM's Gated DeltaNet prefill on SM120: the autotuner has eight of its twelve left."""
     shapes = Shapes(heads=12, kv_heads=4, key_dim=128, value_dim=128, kv_dtype="float32", recurrent=True)
-    (found,) = judge([(way("vllm", "gdn-prefill"), shapes)], engine("vllm", "0.32.0"), target("sm_120"), compiler)
+    (found,) = kernel_verdicts(
+        [(kernel_route("vllm", "gdn-prefill"), shapes)], engine("vllm", "0.32.0"), target("sm_120"), compiler
+    )
     assert found.verdict == "fits"
     assert found.why.startswith("8 of 12 configurations fit, with 41,220 to 90,632 of 101,376 bytes")

@@ -10,7 +10,7 @@ import pytest
 from upright.engines.facets.kernels import KernelRoute, Shapes
 from upright.facts.records.kernel import KernelVerdict
 from upright.proof.kernels import Compiler, target
-from upright.proof.kernels.check import judge
+from upright.proof.kernels.check import kernel_verdicts
 from upright.proof.kernels.sources import EngineSource
 from upright.proof.kernels.targets import of_capability
 
@@ -50,7 +50,7 @@ def judged(tmp_path: Path, compiler: Compiler):
         way = KernelRoute("test", ("vllm/ops.py",), "launch", lambda _shapes: dict(arguments), "a test")
         source = EngineSource("vllm", None, tmp_path, "a test")
         limited = Compiler(compiler.interpreter, limit_seconds)
-        (found,) = judge([(way, SHAPES)], source, silicon or target("sm_120"), limited)
+        (found,) = kernel_verdicts([(way, SHAPES)], source, silicon or target("sm_120"), limited)
         return found
 
     return run

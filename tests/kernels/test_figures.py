@@ -14,8 +14,8 @@ from tests.kernels.conftest import Engine
 from upright.engines.facets.kernels import FP8, Shapes
 from upright.facts.records.kernel import KernelVerdict
 from upright.proof.kernels import Compiler, target
-from upright.proof.kernels.capture import call, way
-from upright.proof.kernels.check import judge
+from upright.proof.kernels.capture import kernel_route, launcher_call
+from upright.proof.kernels.check import kernel_verdicts
 from upright.proof.kernels.compile import CompileTask
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
@@ -56,7 +56,7 @@ def hungriest(verdicts: list[KernelVerdict]) -> KernelVerdict:
 def test_bytes_on_sm120(
     engine: Engine, compiler: Compiler, name: str, version: str, path: str, shapes: Shapes, tile: str, needed_bytes: int
 ) -> None:
-    verdicts = judge([(way(name, path), shapes)], engine(name, version), target("sm_120"), compiler)
+    verdicts = kernel_verdicts([(kernel_route(name, path), shapes)], engine(name, version), target("sm_120"), compiler)
     found = hungriest(verdicts)
     assert tile in found.launch
     assert (found.needed_bytes, found.limit_bytes) == (needed_bytes, 101376)
@@ -66,7 +66,7 @@ def test_bytes_on_sm120(
 
 @pytest.mark.parametrize(("shapes", "needed_bytes"), [(LATENT, 59392), (LATENT_FP8, 83968)])
 def test_one_stage_of_vllms_decode(engine: Engine, compiler: Compiler, shapes: Shapes, needed_bytes: int) -> None:
-    asked = call(way("vllm", "mla-decode"), engine("vllm", "0.32.0").root, shapes)
+    asked = launcher_call(kernel_route("vllm", "mla-decode"), engine("vllm", "0.32.0").root, shapes)
     task = CompileTask(asked, kernel="_fwd_grouped_kernel_stage1", variants=({"num_stages": 1},))
     ((found,),) = compiler.outcomes([task], target("sm_120"))
     assert (found.shared_bytes, found.num_stages, found.error) == (needed_bytes, 1, None)
@@ -80,14 +80,16 @@ def test_one_stage_of_vllms_decode(engine: Engine, compiler: Compiler, shapes: S
 def test_hopper_and_b200_fit_where_sm120_does_not(
     engine: Engine, compiler: Compiler, silicon: str, name: str, version: str, path: str, shapes: Shapes
 ) -> None:
-    verdicts = judge([(way(name, path), shapes)], engine(name, version), target(silicon), compiler)
+    verdicts = kernel_verdicts([(kernel_route(name, path), shapes)], engine(name, version), target(silicon), compiler)
     assert {one.verdict for one in verdicts} == {"fits"}
     assert {one.limit_bytes for one in verdicts} == {232448}
 
 
 @pytest.mark.parametrize("silicon", ["sm_89", "sm_121"])
 def test_other_cards_with_99_kib(engine: Engine, compiler: Compiler, silicon: str) -> None:
-    verdicts = judge([(way("vllm", "mla-decode"), LATENT_FP8)], engine("vllm", "0.32.0"), target(silicon), compiler)
+    verdicts = kernel_verdicts(
+        [(kernel_route("vllm", "mla-decode"), LATENT_FP8)], engine("vllm", "0.32.0"), target(silicon), compiler
+    )
     assert (hungriest(verdicts).needed_bytes, hungriest(verdicts).verdict) == (102400, "does-not-fit")
 
 
@@ -95,18 +97,24 @@ def test_other_cards_with_99_kib(engine: Engine, compiler: Compiler, silicon: st
 @pytest.mark.parametrize("path", ["unified-prefill", "unified-decode"])
 def test_vllms_unified_attention_fits(engine: Engine, compiler: Compiler, path: str, kv_dtype: str) -> None:
     shapes = Shapes(heads=8, kv_heads=1, key_dim=128, value_dim=128, kv_dtype=kv_dtype)
-    verdicts = judge([(way("vllm", path), shapes)], engine("vllm", "0.32.0"), target("sm_120"), compiler)
+    verdicts = kernel_verdicts(
+        [(kernel_route("vllm", path), shapes)], engine("vllm", "0.32.0"), target("sm_120"), compiler
+    )
     assert {one.verdict for one in verdicts} == {"fits"}
     assert {one.kernel for one in verdicts} >= {"kernel_unified_attention"}
 
 
 def test_remedies_are_compiled_before_they_are_named(engine: Engine, compiler: Compiler) -> None:
-    vllm = judge([(way("vllm", "mla-decode"), LATENT_FP8)], engine("vllm", "0.32.0"), target("sm_120"), compiler)
+    vllm = kernel_verdicts(
+        [(kernel_route("vllm", "mla-decode"), LATENT_FP8)], engine("vllm", "0.32.0"), target("sm_120"), compiler
+    )
     assert hungriest(vllm).remedy == (
         "upright patch apply vllm-mla-fp8-one-stage --engine vllm --env DIR (then 83,968 bytes); "
         "or --kv-dtype bfloat16 (then 63,488 bytes)"
     )
-    sglang = judge([(way("sglang", "extend"), LATENT)], engine("sglang", "0.5.8"), target("sm_120"), compiler)
+    sglang = kernel_verdicts(
+        [(kernel_route("sglang", "extend"), LATENT)], engine("sglang", "0.5.8"), target("sm_120"), compiler
+    )
     assert hungriest(sglang).remedy == (
         "upright patch apply sglang-sm120-extend-tiles --engine sglang --env DIR (then 71,680 bytes); "
         "or sglang 0.5.9 or later"

@@ -16,7 +16,7 @@ import pytest
 
 from tests.kernels.conftest import Engine
 from tests.programs import made_by
-from upright.proof.kernels import edits, patching
+from upright.proof.kernels import patching
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow, pytest.mark.timeout(600)]
 RUNNER = Path(__file__).parent / "interpreted.py"
@@ -36,7 +36,7 @@ def interpreted(name: str, capability: str, files: list[Path]) -> list[dict[str,
 def written(tmp_path: Path, source: Path, name: str, row: str, stride: str) -> list[Path]:
     """The file as released, patched, and patched with keys that are read one number too near."""
     original = source.read_text()
-    patched = edits.apply(original, patching.patch(row, name).edit)
+    patched = patching.apply_edit(original, patching.patch(row, name).edit)
     assert stride in patched
     texts = (original, patched, patched.replace(stride, stride.replace("stride_buf_kbs", "(stride_buf_kbs - 1)")))
     paths = [tmp_path / f"{kind}.py" for kind in ("released", "patched", "broken")]

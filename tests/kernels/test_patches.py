@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernels.conftest import Engine
-from upright.proof.kernels import Compiler, edits, find_source, patching
+from upright.proof.kernels import Compiler, find_source, patching
 from upright.proof.kernels.sources import EngineSource
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
@@ -34,20 +34,20 @@ def copy(engine: Engine, tmp_path: Path):
 @pytest.mark.parametrize(("name", "version", "row"), CASES)
 def test_no_becomes_yes_in_one_function_and_back(copy, compiler: Compiler, name: str, version: str, row: str) -> None:
     source = copy(name, version, row)
-    found = patching.look(patching.patch(row, name), source)
+    found = patching.match_patch(patching.patch(row, name), source)
     assert (found.state, found.source.version) == ("applicable", version)
     assert found.file is not None
     original, mode = found.file.read_bytes(), found.file.stat().st_mode
-    before = patching.prove(found, compiler)
+    before = patching.patch_verdicts(found, compiler)
     assert {one.verdict for one in before if one.needed_bytes} == {"does-not-fit"}
     assert patching.refusal(found, before) is None
 
-    patching.write(found, patching.edited(found))
-    applied = patching.look(found.row, source)
+    patching.write(found, patching.patched_text(found))
+    applied = patching.match_patch(found.row, source)
     assert applied.state == "applied"
-    assert {one.verdict for one in patching.prove(applied, compiler)} == {"fits"}
+    assert {one.verdict for one in patching.patch_verdicts(applied, compiler)} == {"fits"}
     patched = found.file.read_bytes()
-    assert edits.changed_functions(original.decode(), patched.decode()) == {found.row.edit.function}
+    assert patching.changed_functions(original.decode(), patched.decode()) == {found.row.edit.function}
     trees = [
         {n.name: ast.dump(n) for n in ast.parse(t).body if isinstance(n, ast.FunctionDef)} for t in (original, patched)
     ]
@@ -58,14 +58,14 @@ def test_no_becomes_yes_in_one_function_and_back(copy, compiler: Compiler, name:
     assert found.file.read_bytes() == original
     assert found.file.stat().st_mode == mode
     assert not found.backup.exists()
-    assert patching.look(found.row, source).state == "applicable"
+    assert patching.match_patch(found.row, source).state == "applicable"
 
 
 @pytest.mark.parametrize("version", ["0.5.9", "0.5.23"])
 def test_a_release_that_has_it_is_refused_with_the_reason(engine: Engine, compiler: Compiler, version: str) -> None:
-    found = patching.look(patching.patch("sglang-sm120-extend-tiles", "sglang"), engine("sglang", version))
+    found = patching.match_patch(patching.patch("sglang-sm120-extend-tiles", "sglang"), engine("sglang", version))
     assert found.state == "not-needed"
-    before = patching.prove(found, compiler)
+    before = patching.patch_verdicts(found, compiler)
     reason = patching.refusal(found, before)
     assert reason is not None
     assert reason.startswith("not needed: sglang 0.5.9 and later have it; _fwd_kernel needs 71,680 of 101,376 bytes")
@@ -76,9 +76,9 @@ def test_a_file_of_unknown_bytes_is_refused(copy, compiler: Compiler) -> None:
     row = patching.patch("sglang-sm120-extend-tiles", "sglang")
     file = source.root / row.files[0].path
     file.write_bytes(file.read_bytes() + b"# somebody was here\n")
-    found = patching.look(row, source)
+    found = patching.match_patch(row, source)
     assert found.state == "unknown-file"
-    reason = patching.refusal(found, patching.prove(found, compiler))
+    reason = patching.refusal(found, patching.patch_verdicts(found, compiler))
     assert reason == "its bytes are not those of a release that the patch knows"
 
 
@@ -86,8 +86,8 @@ def test_the_same_fix_made_by_hand_needs_no_patch(copy, compiler: Compiler) -> N
     source = copy("sglang", "0.5.8", "sglang-sm120-extend-tiles")
     row = patching.patch("sglang-sm120-extend-tiles", "sglang")
     file = source.root / row.files[0].path
-    file.write_text(edits.apply(file.read_text(), row.edit) + "# by hand\n")
-    found = patching.look(row, source)
-    reason = patching.refusal(found, patching.prove(found, compiler))
+    file.write_text(patching.apply_edit(file.read_text(), row.edit) + "# by hand\n")
+    found = patching.match_patch(row, source)
+    reason = patching.refusal(found, patching.patch_verdicts(found, compiler))
     assert reason is not None
     assert reason.startswith("not needed: it fits")

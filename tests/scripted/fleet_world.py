@@ -26,21 +26,21 @@ from upright.facts.store import DeploymentDir
 from upright.flows.fleet import (
     box_steps,
     boxes,
-    differences,
-    ending,
-    front,
-    gateway,
-    looking,
+    current_status,
+    roll_plan,
     rolling,
+    router_api,
+    router_control,
     router_step,
     starting,
+    stopping,
 )
+from upright.flows.fleet.box_plans import BoxPlan
 from upright.flows.fleet.directory import FleetDir
-from upright.flows.fleet.gateway import Worker
-from upright.flows.fleet.preparing import BoxPlan
+from upright.flows.fleet.router_api import Worker
 from upright.flows.line import Prepared
 from upright.planning.rendering.router import router_recipe
-from upright.serving.launch.launch import _of_recipe, _set_aside, address, changed
+from upright.serving.launch.launch import _of_recipe, _set_aside, base_url_for, with_fields
 
 
 class KilledError(BaseException):
@@ -76,9 +76,9 @@ class FleetWorld:
     # what the commands are given instead
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        for module in (boxes, box_steps, front):
+        for module in (boxes, box_steps, router_control):
             patch.setattr(module, "restart", self.restart)
-        for module in (boxes, differences, front, looking):
+        for module in (boxes, roll_plan, router_control, current_status):
             patch.setattr(module, "status", self.status)
         for module in (rolling, starting):
             patch.setattr(module, "plan_fleet", self.plan)
@@ -87,15 +87,15 @@ class FleetWorld:
         patch.setattr(boxes, "in_flight", self.in_flight)
         patch.setattr(boxes.time, "sleep", lambda seconds: None)
         patch.setattr(starting.sentinel, "post", lambda directory: None)
-        patch.setattr(ending, "stop", self.stop)
-        patch.setattr(front, "launch", self.launch)
-        patch.setattr(front, "wait_until", self.wait_until)
+        patch.setattr(stopping, "stop", self.stop)
+        patch.setattr(router_control, "launch", self.launch)
+        patch.setattr(router_control, "wait_until", self.wait_until)
         for module in (starting, router_step):
             patch.setattr(module, "prove_through", lambda *_: SimpleNamespace(passed=True, observations=()))
         patch.setattr(box_steps, "prove_deployment", self.prove)
-        patch.setattr(gateway.RouterFiles, "python", lambda *_: ("python3", "1.13.0"))
-        patch.setattr(gateway.RouterFiles, "folder", property(lambda files: str(files._directory.path / "router")))
-        patch.setattr(gateway, "SshHost", lambda machine: None)
+        patch.setattr(router_api.RouterFiles, "python", lambda *_: ("python3", "1.13.0"))
+        patch.setattr(router_api.RouterFiles, "folder", property(lambda files: str(files._directory.path / "router")))
+        patch.setattr(router_api, "SshHost", lambda machine: None)
         write, act = FleetDir.write, self.act
 
         def written(directory: FleetDir, state: Any) -> None:
@@ -132,7 +132,7 @@ class FleetWorld:
             here.write(wanted)
         self.act()
         now = here.read(Deployment)
-        return self.begin(here, wanted, changed(now, base_url=base_url, **_of_recipe(wanted, here)))
+        return self.begin(here, wanted, with_fields(now, base_url=base_url, **_of_recipe(wanted, here)))
 
     def launch(
         self, recipe: Recipe, here: DeploymentDir, *, machine: str | None = None, port: int | None = None, **_: Any
@@ -143,8 +143,8 @@ class FleetWorld:
         here.write(recipe)
         now = utc_now()
         made = Deployment(
-            name=here.name, state="planned", base_url=address(recipe, machine, port), machine=machine, created_at=now,
-            changed_at=now, made_from=(recipe.reference,), **_of_recipe(recipe, here),
+            name=here.name, state="planned", base_url=base_url_for(recipe, machine, port), machine=machine,
+            created_at=now, changed_at=now, made_from=(recipe.reference,), **_of_recipe(recipe, here),
         )  # fmt: skip
         here.write(made)
         self.act()
@@ -156,10 +156,10 @@ class FleetWorld:
 
     def begin(self, here: DeploymentDir, recipe: Recipe, made: Deployment) -> Deployment:
         if any(setting.value == "broken" for setting in recipe.arguments):
-            here.write(changed(made, state="failed", reason="it fell"))
+            here.write(with_fields(made, state="failed", reason="it fell"))
             raise LaunchError("it fell")
         self.processes[here.name] = ScriptedProcess(recipe, made.machine, made.base_url)
-        ready = changed(made, state="ready", reason=None)
+        ready = with_fields(made, state="ready", reason=None)
         here.write(ready)
         self.act()
         return ready
@@ -171,14 +171,14 @@ class FleetWorld:
             self.lost.append(f"{process.streams} streams of {here.name}")
         now = here.read(Deployment)
         if now.state in RUNNING:
-            here.write(changed(now, state="stopped", reason="stopped on request"))
+            here.write(with_fields(now, state="stopped", reason="stopped on request"))
         self.act()
         return here.read(Deployment)
 
     def status(self, here: DeploymentDir) -> Deployment:
         now = here.read(Deployment)
         if now.state in RUNNING and here.name not in self.processes:
-            now = changed(now, state="failed", reason="killed")
+            now = with_fields(now, state="failed", reason="killed")
             here.write(now)
         return now
 

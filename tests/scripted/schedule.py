@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from upright.proof.benchmark.schedule import (
+from upright.proof.benchmark.scheduled_server import (
     END,
     Connection,
     Schedule,

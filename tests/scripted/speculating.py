@@ -13,7 +13,7 @@ import json
 import sys
 from itertools import pairwise
 
-from upright.proof.benchmark.schedule import Connection, Schedule, ServerConnections
+from upright.proof.benchmark.scheduled_server import Connection, Schedule, ServerConnections
 
 _ITL_SECONDS = {None: 0.012, "ngram-simple": 0.004, "draft-simple": 0.018}
 _HELD = {"ngram-simple": (0.9, 0.8, 0.7, 0.6, 0.5), "draft-simple": (0.03, 0.001, 0.0)}

@@ -9,8 +9,7 @@ import pytest
 
 from tests.browser import served
 from tests.conftest import ROOT
-from upright.app.site.publishing import publish
-from upright.app.site.site_parts import site_parts
+from upright.app.site.publishing import publish, site_parts
 
 PARTS = ROOT / ".cache/site-parts"
 AXE = PARTS / "axe-core-4.14.0.tgz"

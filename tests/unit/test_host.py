@@ -13,7 +13,7 @@ from upright.base.host import IdentityRedaction, LocalHost, RecordedHost, Record
 from upright.base.host.recorded import signature
 from upright.base.host.ssh import _frames, _parse, _script
 from upright.planning.probing import probe
-from upright.planning.probing.identity import redaction_for
+from upright.planning.probing.redaction import redaction_for
 
 
 class Scripted:

@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 
 from upright.base.units import (
     GIB,
-    duration,
-    memory,
+    format_duration,
+    format_memory,
+    format_size,
+    format_tokens,
     parse_bandwidth,
     parse_duration,
     parse_memory,
     parse_tokens,
-    size,
-    tokens,
 )
 
 _FACTORS = {
     "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 }  # fmt: skip
 _counts = st.integers(0, 10**16)
-_both = pytest.mark.parametrize(("spell", "base"), [(memory, 1024), (size, 1000)])
+_both = pytest.mark.parametrize(("spell", "base"), [(format_memory, 1024), (format_size, 1000)])
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ _both = pytest.mark.parametrize(("spell", "base"), [(memory, 1024), (size, 1000)
     ],
 )
 def test_memory_reads_well(count: float, words: str) -> None:
-    assert memory(count) == words
+    assert format_memory(count) == words
 
 
 @_both
@@ -64,7 +64,7 @@ def test_a_larger_size_never_reads_smaller(spell: Callable[[float], str], base: 
 
 @given(st.integers(0, 10**30))
 def test_tokens_come_back_whole(count: int) -> None:
-    assert parse_tokens(tokens(count)) == count
+    assert parse_tokens(format_tokens(count)) == count
     assert parse_tokens(f" {count}k ") == parse_tokens(f"{count} K") == count * 1024
     assert parse_tokens(f"{count}m") == count * 1024**2
 
@@ -86,13 +86,13 @@ def test_what_is_no_number_of_tokens_is_refused(text: str) -> None:
      (200, "3 min 20 s"), (3599.9, "1 h 0 min"), (7500, "2 h 5 min")],
 )  # fmt: skip
 def test_a_duration_reads_well(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
+    assert format_duration(seconds) == words
 
 
 @given(st.floats(0, 1e7), st.floats(0, 1e7))
 def test_a_longer_time_never_reads_shorter(one: float, other: float) -> None:
     short, long = sorted((one, other))
-    assert _read(duration(short)) <= _read(duration(long))
+    assert _read(format_duration(short)) <= _read(format_duration(long))
 
 
 @given(st.integers(0, 10**9), st.sampled_from(["s", "m", "h", "d", ""]))

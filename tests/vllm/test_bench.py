@@ -26,7 +26,7 @@ from upright.facts.records.benchmark import Api, Cell, Shape
 from upright.proof.benchmark.bench import subject
 from upright.proof.benchmark.cell import CellPlace, measure
 from upright.proof.benchmark.drivers.driver import drive
-from upright.proof.benchmark.known import KnownEndpoint
+from upright.proof.benchmark.endpoints import KnownEndpoint
 from upright.proof.benchmark.load import LoadTarget
 from upright.serving.endpoint.metrics import read_metrics
 

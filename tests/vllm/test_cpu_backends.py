@@ -22,7 +22,7 @@ from upright.models.reading import read
 from upright.planning.choosing import plan
 from upright.planning.probing import probe
 from upright.planning.rendering import render
-from upright.serving.diagnose import Around, diagnose
+from upright.serving.diagnose import LogContext, diagnose
 
 HERE = Path(__file__).parent
 AMX_BOX = HERE.parent / "recordings/boxes/synthetic-xeon-amx"
@@ -59,7 +59,7 @@ def test_it_refuses_a_type_that_is_spelled_out_and_our_rows_know_its_words(asked
     assert asked["plain"]["stores"] == dict.fromkeys(TYPES, "")
     for dtype, code in (("bfloat16", "vllm-amx-cache-type-spelled-out"), ("fp8", "vllm-cpu-fp8-cache")):
         log = f"Initializing a V1 LLM engine with config: kv_cache_dtype={dtype}, seed=0\n{stores[dtype]}\n"
-        assert diagnose(io.BytesIO(log.encode()), subject="log", around=Around(engine="vllm")).code == code
+        assert diagnose(io.BytesIO(log.encode()), subject="log", around=LogContext(engine="vllm")).code == code
 
 
 @pytest.mark.parametrize("kind", ["amx", "plain"])

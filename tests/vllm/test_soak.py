@@ -12,7 +12,7 @@ from tests.vllm.conftest import LEAK_BYTES_PER_SECOND, USERS, Standing
 from upright.base import units
 from upright.proof.ladder import prove
 from upright.proof.ladder.prompts import prompt_set
-from upright.proof.ladder.rung import ProofTarget, SoakWish
+from upright.proof.ladder.rung import ProofTarget, SoakOptions
 from upright.serving.endpoint.client import Endpoint
 
 
@@ -34,7 +34,7 @@ def behind_a_proxy(standing: Standing, seconds: float, every: int) -> Seen:
     target = ProofTarget("behind a proxy", "server:0", context_tokens=256, users=USERS)
     while True:
         with failing(standing.base_url, every) as url, Endpoint(url, "tiny-kimi", key=standing.key) as endpoint:
-            evidence = prove(target, endpoint, prompt_set("tiny"), rungs=["boot", "soak"], soak=SoakWish(seconds))
+            evidence = prove(target, endpoint, prompt_set("tiny"), rungs=["boot", "soak"], soak=SoakOptions(seconds))
         seen = {item.check: item.model_dump() for item in evidence.of("soak")}
         requests = seen["errors"]["measured"]["requests"]
         print(f"behind a proxy: {requests} requests in {seconds:.0f} s")

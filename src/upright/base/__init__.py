@@ -1,1 +1,1 @@
-"""What everything stands on: units, errors, bounds, foreign text, the terminal, the host."""
+"""The foundation: units, errors, limits on input, untrusted text, the terminal, hosts."""

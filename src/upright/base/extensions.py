@@ -1,4 +1,4 @@
-"""Installed packages -> the engines that they bring, and their rows: entry points of the group `upright.engines`.
+"""Engines of other packages, and their rows: entry points of the group `upright.engines`.
 
 The metadata's own files are read, since `importlib.metadata` takes longer than a plan. Nothing is imported here.
 """

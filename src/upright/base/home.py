@@ -1,4 +1,4 @@
-"""The environment -> where the user's own files are, closed to others."""
+"""Upright's home directory and its permissions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _home(named: str | None, *_wherefrom: str | None) -> Path:
     return user_data_path("upright")
 
 
-def private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Makes it, and what is missing above it, for this person alone: whoever writes there could leave a recipe."""
     if folder.is_dir():
         return
-    private(folder.parent)
+    make_private(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
-def close_to_others() -> None:
+def restrict_umask() -> None:
     """From here on this process makes nothing that another user may write, whatever the shell's umask allows."""
     os.umask(os.umask(0o077) | 0o022)

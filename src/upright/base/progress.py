@@ -1,4 +1,4 @@
-"""What a long verb says meanwhile, and the moment that it says: the two things that every room which acts needs."""
+"""The type of a progress callback, and the present time as records have it."""
 
 from __future__ import annotations
 

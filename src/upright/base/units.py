@@ -39,29 +39,29 @@ _CHANNEL_BYTES = 8
 _SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?", re.IGNORECASE)
 
 
-def memory(count_bytes: float) -> str:
+def format_memory(count_bytes: float) -> str:
     """`8.62 GiB`: binary units, three significant digits or more."""
     return _scaled(count_bytes, _BINARY, 1024)
 
 
-def size(count_bytes: float) -> str:
+def format_size(count_bytes: float) -> str:
     """`595 GB`: decimal units, for files and traffic."""
     return _scaled(count_bytes, _DECIMAL, 1000)
 
 
-def parameters(count: int) -> str:
+def format_parameters(count: int) -> str:
     """`1.11 million`, `1,026.9 billion`: a trillion is said in billions, as model names do."""
     if count < 1_000_000_000:
         return f"{count / 1e6:,.2f} million"
     return f"{count / 1e9:,.1f} billion"
 
 
-def tokens(count: int) -> str:
+def format_tokens(count: int) -> str:
     """`65,536`."""
     return f"{count:,}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`35 ms`, `1.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from upright.base.bounds.values import DEEPEST, MOST_TEXT_BYTES, TOO_LONG
+from upright.base.bounds.bounded_json import DEEPEST, MOST_TEXT_BYTES, TOO_LONG
 
 _MOST_VALUES = 250_000
 """People write YAML: a value takes thirty times as long as in JSON, which machines write."""

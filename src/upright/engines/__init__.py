@@ -65,7 +65,7 @@ def has_slots(name: str) -> bool:
     return engine is not None and engine.http.slots
 
 
-def slotted() -> str | None:
+def first_with_slots() -> str | None:
     """The first engine whose requests have slots."""
     return next((name for name in ENGINES if has_slots(name)), None)
 

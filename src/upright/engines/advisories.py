@@ -1,4 +1,4 @@
-"""An engine's version, and how it is run -> the published holes that are open there: refused, or worth a warning.
+"""Published security advisories that apply to an engine as it is run: refused, or a warning.
 
 Refused is what is grave, reachable as it is run, and better elsewhere: another version, or without a flag. What has
 no better is a warning; what only a person with the key can do, too.
@@ -55,7 +55,7 @@ class EngineRun:
 
 
 @dataclass(frozen=True)
-class Hole:
+class OpenAdvisory:
     """A hole that is open."""
 
     row: AdvisoryRow
@@ -67,7 +67,7 @@ class Hole:
         return self.row.instead.rstrip(".")
 
 
-def holes(run: EngineRun) -> tuple[Hole, ...]:
+def open_advisories(run: EngineRun) -> tuple[OpenAdvisory, ...]:
     """What is open, the refused ones first."""
     if run.version is None or "dev" in run.version:  # a build between two releases is neither
         return ()
@@ -75,33 +75,33 @@ def holes(run: EngineRun) -> tuple[Hole, ...]:
     return tuple(sorted(_open(run, rows), key=lambda hole: (not hole.refused, hole.row.id)))
 
 
-def refuse(recipe: Recipe) -> None:
+def refuse_advisories(recipe: Recipe) -> None:
     """EngineError if this recipe would run with a grave hole open that need not be."""
-    refused = [hole for hole in holes(EngineRun.of(recipe)) if hole.refused]
+    refused = [hole for hole in open_advisories(EngineRun.of(recipe)) if hole.refused]
     if refused:
         raise EngineError(
-            f"{recipe.engine} {recipe.engine_version} is not started like this: {told(refused)}",
+            f"{recipe.engine} {recipe.engine_version} is not started like this: {advisory_summary(refused)}",
             hint=f"{refused[0].instead}; upright explain {refused[0].row.id}",
         )
 
 
 def notes(recipe: Recipe) -> tuple[str, ...]:
     """What is open and not refused, each in a sentence."""
-    return tuple(_note(hole) for hole in holes(EngineRun.of(recipe)) if not hole.refused)
+    return tuple(_note(hole) for hole in open_advisories(EngineRun.of(recipe)) if not hole.refused)
 
 
-def _note(hole: Hole) -> str:
+def _note(hole: OpenAdvisory) -> str:
     if hole.row.accepted:
         return f"{hole.row.id} is open, and accepted in your catalogue: {hole.row.accepted}"
     return f"{hole.row.id} ({hole.row.danger}): {hole.row.title}. {hole.row.instead}"
 
 
-def told(found: Iterable[Hole]) -> str:
+def advisory_summary(found: Iterable[OpenAdvisory]) -> str:
     """Which, each with its danger, in one line."""
     return "; ".join(f"{hole.row.id}, {hole.row.danger}: {hole.row.title}" for hole in found)
 
 
-def _open(run: EngineRun, rows: Iterable[AdvisoryRow]) -> Iterator[Hole]:
+def _open(run: EngineRun, rows: Iterable[AdvisoryRow]) -> Iterator[OpenAdvisory]:
     for row in rows:
         affected = row.of(run.engine, run.version)
         if affected is None or (row.needs and not run.words.intersection(row.needs)):
@@ -109,7 +109,7 @@ def _open(run: EngineRun, rows: Iterable[AdvisoryRow]) -> Iterator[Hole]:
         if (exposed := _exposed(row, run)) is None:
             continue
         better = affected.mended_in is not None or bool(row.needs)
-        yield Hole(row, affected, refused=exposed and better and row.danger in _GRAVE and not row.accepted)
+        yield OpenAdvisory(row, affected, refused=exposed and better and row.danger in _GRAVE and not row.accepted)
 
 
 def _exposed(row: AdvisoryRow, run: EngineRun) -> bool | None:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from upright.base.units import GIB, MIB
 
-What = Literal[
+MemoryTerm = Literal[
     "weights", "kv_cache", "compute", "output", "graphs", "graphs_reserved", "activations", "non_torch", "runtime",
     "requested", "total", "free_before", "free_loaded", "free_after",
     "kv_tokens", "context_tokens", "concurrency", "capture_seconds",
@@ -27,7 +27,7 @@ _COLOUR = re.compile(r"\x1b?\[\d+(?:;\d+)*m")
 class Reading:
     """One figure: bytes, or tokens, seconds and times where the name says so."""
 
-    what: What
+    what: MemoryTerm
     value: float
     line: str
     """Where it was read, as the engine wrote it."""
@@ -51,7 +51,7 @@ class Rank(NamedTuple):
 class Spelling:
     """How some versions of an engine write a figure."""
 
-    what: What
+    what: MemoryTerm
     pattern: re.Pattern[str]
     """Group `value`; with `more`, that is added; with `device`, the engine says where."""
     unit: float = GIB
@@ -67,7 +67,7 @@ class MemoryReport:
 
     readings: tuple[Reading, ...] = ()
 
-    def of(self, what: What, device: str | None = None) -> Reading | None:
+    def of(self, what: MemoryTerm, device: str | None = None) -> Reading | None:
         return next((reading for reading in self.readings if (reading.what, reading.device) == (what, device)), None)
 
     def devices(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def of_last_start(log: str, start: re.Pattern[str], read: Callable[[str], Memory
     return read(log)
 
 
-def numbered(ranks: Iterable[Rank]) -> dict[Rank, str]:
+def gpu_of_rank(ranks: Iterable[Rank]) -> dict[Rank, str]:
     """Ranks -> GPUs. Ranks that differ in their tensor rank alone are numbered by it, stages after each other."""
     known = sorted(set(ranks))
     tensor_size = max((rank.tensor for rank in known), default=0) + 1
@@ -99,7 +99,7 @@ def readings(
     log: str, spellings: Sequence[Spelling], device_of: Callable[[str, str | None], str | None]
 ) -> MemoryReport:
     """`device_of` takes the line and the device it names, and gives ours; None to leave the reading out."""
-    readings_by_key: dict[tuple[What, str | None], Reading] = {}
+    readings_by_key: dict[tuple[MemoryTerm, str | None], Reading] = {}
     for line in _lines(log):
         for spelling in spellings:
             if (match := spelling.pattern.search(line)) is None:
@@ -114,16 +114,18 @@ def readings(
     return MemoryReport(tuple(readings_by_key.values()))
 
 
-def spelling(what: What, pattern: str, *, keep: Keep = "last", whole: bool = False, unit: float = GIB) -> Spelling:
+def spelling(
+    what: MemoryTerm, pattern: str, *, keep: Keep = "last", whole: bool = False, unit: float = GIB
+) -> Spelling:
     """A row: `#` in the pattern is the figure, with or without thousands' commas."""
     return Spelling(what, re.compile(pattern.replace("#", r"(?P<value>\d[\d,]*(?:\.\d+)?)")), unit, keep, whole)
 
 
-def in_mebibytes(what: What, pattern: str, *, keep: Keep = "last") -> Spelling:
+def in_mebibytes(what: MemoryTerm, pattern: str, *, keep: Keep = "last") -> Spelling:
     return spelling(what, pattern, keep=keep, unit=MIB)
 
 
-def counted(what: What, pattern: str) -> Spelling:
+def count_pattern(what: MemoryTerm, pattern: str) -> Spelling:
     """A figure of the whole engine that is no memory."""
     return spelling(what, pattern, whole=True, unit=1)
 

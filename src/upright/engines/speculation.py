@@ -1,6 +1,6 @@
-"""A way to guess ahead -> the words that an engine takes for it, and back: what an engine offers at all.
+"""Speculative decoding: what an engine offers, and the settings of a candidate.
 
-Pure. Which draft is worth its memory is not known here: that is measured (upright.proof.ladder.speculating).
+Pure. Which draft is worth its memory is not known here: that is measured (upright.proof.ladder.speculation_trial).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Offer:
         return f"{self.method}={self.drafts[0] if self.drafts else 'PATH'}"
 
 
-def candidate(text: str) -> Candidate:
+def parse_candidate(text: str) -> Candidate:
     """`ngram`, `draft=PATH`, `eagle3=PATH,k=3`; what else stands after a comma is for the engine."""
     first, *rest = text.split(",")
     method, _, draft = first.partition("=")

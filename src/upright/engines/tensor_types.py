@@ -1,4 +1,4 @@
-"""Tensor types that only a fork loads -> who loads them, and who refuses the file."""
+"""Which engine loads the tensor types of ik_llama.cpp, and which refuses them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from upright.engines import ENGINES
 from upright.engines.facets.spread import Layers
 
 
-def loading_fork_types() -> str | None:
+def engine_loading_fork_types() -> str | None:
     """The engine that loads them."""
     return next((name for name, layers in _layered().items() if layers.fork_types), None)
 
 
-def refusing_fork_types() -> str | None:
+def engine_refusing_fork_types() -> str | None:
     """The mainline, which refuses them."""
     return next((name for name, layers in _layered().items() if not layers.fork_types), None)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upright.base.host import Result
-from upright.base.host.recorded import write
+from upright.base.host.recorded import write_recording
 from upright.planning.probing.engines import engine_questions
 from upright.planning.probing.nvidia import FIELDS
-from upright.planning.probing.rounds import FIRST_ROUND
+from upright.planning.probing.probe_rounds import FIRST_ROUND
 
 HERE = Path(__file__).parent
 ZEN5 = "fma f16c avx2 avx512f avx512dq avx512bw avx512vl avx512cd avx512_bf16 avx512_vnni avx_vnni avx512_vp2intersect"
@@ -429,7 +429,7 @@ def main() -> None:
         assert set(said) <= set(FIRST_ROUND), set(said) - set(FIRST_ROUND)
         entries = [(argv, said[name]) for name, argv in FIRST_ROUND.items() if name in said]
         entries += box.second_round
-        write(HERE / box.name, entries, name=box.name, made_by="synthesise.py", synthetic=True, note=box.note)
+        write_recording(HERE / box.name, entries, name=box.name, made_by="synthesise.py", synthetic=True, note=box.note)
 
 
 if __name__ == "__main__":

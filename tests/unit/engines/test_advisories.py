@@ -8,7 +8,7 @@ import pytest
 
 from tests.golden.deployments import recipe
 from upright.base.errors import EngineError
-from upright.engines.advisories import EngineRun, holes, notes, refuse
+from upright.engines.advisories import EngineRun, notes, open_advisories, refuse_advisories
 from upright.facts import catalog
 from upright.facts.catalog.rows.advisory import AdvisoryRow
 from upright.facts.records.recipe import Recipe, Setting
@@ -21,7 +21,7 @@ SGLANG = recipe("kimi-k26-sglang")
 
 
 def open_in(run: EngineRun) -> dict[str, bool]:
-    return {hole.row.id: hole.refused for hole in holes(run)}
+    return {hole.row.id: hole.refused for hole in open_advisories(run)}
 
 
 def with_flag(of: Recipe, name: str) -> Recipe:
@@ -70,8 +70,8 @@ def test_a_flag_that_opens_the_machine_is_refused_and_without_it_nothing_is_said
 
 
 def test_a_build_between_releases_and_an_unknown_version_are_not_judged():
-    assert holes(EngineRun("vllm", "0.1.dev1+g0123456", host="0.0.0.0")) == ()
-    assert holes(EngineRun("vllm", None)) == ()
+    assert open_advisories(EngineRun("vllm", "0.1.dev1+g0123456", host="0.0.0.0")) == ()
+    assert open_advisories(EngineRun("vllm", None)) == ()
     assert open_in(EngineRun("vllm", "0.13.0+cpu"))["CVE-2026-22807"] is True
 
 
@@ -103,7 +103,7 @@ def test_a_person_may_accept_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     accepted = ours.model_copy(update={"accepted": "nginx stands in front"})
     file.write_text(accepted.model_dump_json(exclude={"owner", "file"}))
     exposed = VLLM.model_copy(update={"engine_version": "0.20.0", "host": "0.0.0.0"})
-    refuse(exposed)
+    refuse_advisories(exposed)
     assert any("accepted in your catalogue: nginx stands in front" in note for note in notes(exposed))
 
 

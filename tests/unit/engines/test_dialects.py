@@ -18,10 +18,10 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe
 from upright.models.reading import read
-from upright.models.reading.dialogue import marks_in
+from upright.models.reading.artifact import marks_in
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.recipe import Wishes
+from upright.planning.rendering.recipe import RenderOptions
 
 FLAGS = ("--enable-auto-tool-choice", "--tool-call-parser", "--reasoning-parser")
 NAMES = ("tiny-k2", "Kimi-K2-Instruct", "DeepSeek-V3.1", "Kimi-K2.6")
@@ -30,7 +30,7 @@ NAMES = ("tiny-k2", "Kimi-K2-Instruct", "DeepSeek-V3.1", "Kimi-K2.6")
 def recipe(model: Model, engine: str) -> Recipe:
     box = catalog.box_record("hgx-b200")
     made = plan(box, model, Goal(engine=engine, context_tokens=4096))[0]
-    return render(made, model, box, model_path="weights", port=8000, wishes=Wishes(must_be_installed=False))
+    return render(made, model, box, model_path="weights", port=8000, wishes=RenderOptions(must_be_installed=False))
 
 
 def told(made: Recipe) -> dict[str, tuple[str | None, str]]:

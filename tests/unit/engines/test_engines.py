@@ -6,7 +6,7 @@ import pytest
 
 from tests.golden.deployments import PUBLISHED, recipe
 from upright.base.errors import EngineError
-from upright.engines import ENGINES, engine_named, knowledge, silicon
+from upright.engines import ENGINES, engine_named, gpu_settings, model_settings
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.facts.records.box import Box, EngineInstall
@@ -15,7 +15,7 @@ from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.recipe import KEY, Recipe
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.recipe import Wishes
+from upright.planning.rendering.recipe import RenderOptions
 
 SM120, SM100, HYBRID = "8x-rtx-pro-6000-server-dual-socket", "synthetic-hgx-b200", "2x-rtx-pro-6000-max-q-epyc-9175f"
 
@@ -33,9 +33,9 @@ def planned(box: Box, name: str = "Kimi-K2.6", **goal: object) -> tuple[Plan, Mo
     return plan(box, model, Goal(**goal))[0], model
 
 
-def rendered(box: Box, name: str = "Kimi-K2.6", wishes: Wishes | None = None, **goal: object) -> Recipe:
+def rendered(box: Box, name: str = "Kimi-K2.6", wishes: RenderOptions | None = None, **goal: object) -> Recipe:
     made, model = planned(box, name, **goal)
-    wishes = wishes or Wishes(must_be_installed=False)
+    wishes = wishes or RenderOptions(must_be_installed=False)
     return render(made, model, box, model_path=model.source, port=8000, wishes=wishes)
 
 
@@ -57,17 +57,17 @@ def test_the_custom_all_reduce_is_off_from_three_gpus_on_pcie(gpus: int, off: bo
     box = catalog.box_record(SM120)
     made, _ = planned(box, engine="vllm")
     spread = made.model_copy(update={"parallel": made.parallel.model_copy(update={"tensor": gpus})})
-    assert bool(silicon.custom_all_reduce_is_off(spread, box, "--flag")) is off
+    assert bool(gpu_settings.custom_all_reduce_settings(spread, box, "--flag")) is off
 
 
 def test_the_draft_follows_the_silicon():
     row = catalog.model("kimi-k2.6")
     for box, attention in ((SM120, "mla"), (SM100, "mha")):
         machine = catalog.box_record(box)
-        found = knowledge.draft(row, planned(machine, engine="vllm", draft=True)[0], machine)
+        found = model_settings.planned_draft(row, planned(machine, engine="vllm", draft=True)[0], machine)
         assert found is not None
         assert found.attention == attention
-        assert knowledge.draft(row, planned(machine, engine="vllm")[0], machine) is None
+        assert model_settings.planned_draft(row, planned(machine, engine="vllm")[0], machine) is None
 
 
 def test_peers_that_the_driver_refuses_are_not_tried():
@@ -83,7 +83,7 @@ def test_the_level_is_the_farthest_pairs_word(path: str, level: str):
     box = catalog.box_record(SM120)
     links = tuple(link.model_copy(update={"path": path}) for link in box.links)
     made, _ = planned(box, engine="vllm")
-    found = silicon.nccl(made, box.model_copy(update={"links": links}))
+    found = gpu_settings.nccl(made, box.model_copy(update={"links": links}))
     assert [(setting.name, setting.value) for setting in found] == [("NCCL_P2P_LEVEL", level)]
 
 
@@ -91,7 +91,7 @@ def test_fp8_on_sm120_is_refused_unless_the_image_is_patched():
     box = catalog.box_record(SM120)
     with pytest.raises(EngineError, match="101,376"):
         rendered(box, engine="vllm", kv_dtype="fp8")
-    patched = rendered(box, wishes=Wishes(must_be_installed=False, patched=True), engine="vllm", kv_dtype="fp8")
+    patched = rendered(box, wishes=RenderOptions(must_be_installed=False, patched=True), engine="vllm", kv_dtype="fp8")
     assert not any("101,376" in note for note in patched.notes)
     assert any("proved at the context" in note for note in patched.notes)
 
@@ -111,7 +111,7 @@ def test_a_pinned_revision_still_needs_the_old_transformers():
     box = catalog.box_record(SM120)
     made, model = planned(box, engine="vllm", engine_version="0.20.0")
     pinned = model.model_copy(update={"revision": "0" * 40})
-    found = render(made, pinned, box, model_path=model.source, port=8000, wishes=Wishes(must_be_installed=False))
+    found = render(made, pinned, box, model_path=model.source, port=8000, wishes=RenderOptions(must_be_installed=False))
     assert any("4.57.6" in note for note in found.notes)
     assert not any("no revision is pinned" in note for note in found.notes)
 
@@ -157,16 +157,16 @@ def test_an_installed_engine_is_started_as_it_was_found():
     module = EngineInstall(
         engine="vllm", version="0.32.0", program="/v/python", module="vllm.entrypoints.openai.api_server"
     )
-    made = rendered(box.model_copy(update={"engines": (module,)}), engine="vllm", wishes=Wishes())
+    made = rendered(box.model_copy(update={"engines": (module,)}), engine="vllm", wishes=RenderOptions())
     assert made.argv[:4] == ("/v/python", "-m", "vllm.entrypoints.openai.api_server", "--model")
     command = EngineInstall(engine="sglang", version="0.5.23", program="/v/sglang")
-    made = rendered(box.model_copy(update={"engines": (command,)}), engine="sglang", wishes=Wishes())
+    made = rendered(box.model_copy(update={"engines": (command,)}), engine="sglang", wishes=RenderOptions())
     assert made.argv[:3] == ("/v/sglang", "serve", "--model-path")
 
 
 def test_an_engine_that_is_not_there():
     with pytest.raises(EngineError, match="vllm is not on"):
-        rendered(catalog.box_record(SM120), engine="vllm", wishes=Wishes())
+        rendered(catalog.box_record(SM120), engine="vllm", wishes=RenderOptions())
     with pytest.raises(EngineError, match="no engine named"):
         engine_named("tgi")
 

@@ -11,7 +11,7 @@ from upright.engines.ktransformers.cpu_formats import experts_on_gpus, host_form
 from upright.facts import catalog
 from upright.facts.catalog.recorded_flags import nearest_flags
 from upright.facts.records.base import Figure
-from upright.models.deriving.catalogued import records
+from upright.models.deriving.catalogue_models import records
 
 ENGINE = "ktransformers"
 KIMI = "kimi-k2.5"

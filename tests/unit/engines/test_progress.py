@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from upright.engines.progress import Pull, lines, reading
+from upright.engines.log_progress import Pull, lines, progress_of_line
 
 VLLM_9 = "https://github.com/vllm-project/vllm/issues/38820"
 VLLM_109 = "https://github.com/vllm-project/vllm/issues/6746"
@@ -63,7 +63,7 @@ ABOUT_SOMETHING_ELSE = [
 
 @pytest.mark.parametrize(("source", "line", "phase", "pieces", "percent", "spent", "left"), BARS)
 def test_a_bar(source, line, phase, pieces, percent, spent, left):
-    said = reading(f"(Worker_TP0 pid=34322) {line}")
+    said = progress_of_line(f"(Worker_TP0 pid=34322) {line}")
     assert said is not None, source
     assert said.phase == phase
     assert (said.done, said.of, said.percent, said.seconds, said.seconds_left) == (*pieces, percent, spent, left)
@@ -71,27 +71,27 @@ def test_a_bar(source, line, phase, pieces, percent, spent, left):
 
 @pytest.mark.parametrize(("source", "line", "phase"), WORDS)
 def test_a_phase_without_a_figure(source, line, phase):
-    said = reading(line)
+    said = progress_of_line(line)
     assert said is not None, source
     assert (said.phase, said.percent, said.seconds_left) == (phase, None, None)
 
 
 @pytest.mark.parametrize("line", ABOUT_SOMETHING_ELSE)
 def test_what_is_not_progress(line):
-    assert reading(line) is None
+    assert progress_of_line(line) is None
 
 
 def test_dots_are_percent():
     """llama.cpp and its fork print a dot for each percent of the bytes read."""
-    said = reading("." * 37)
+    said = progress_of_line("." * 37)
     assert said is not None
     assert (said.phase, said.percent) == ("weights", 37)
-    assert reading("." * 101) is None
+    assert progress_of_line("." * 101) is None
 
 
 def test_a_bar_that_redraws_itself_is_lines():
     text = "\rLoading safetensors checkpoint shards:  33% Completed | 1/3 [00:24<00:49, 24.61s/it]\n\rLoading saf"
-    assert [reading(line) is not None for line in lines(text)] == [True, False]
+    assert [progress_of_line(line) is not None for line in lines(text)] == [True, False]
 
 
 def test_docker_tells_layers_apart():

@@ -10,9 +10,9 @@ from upright.base.errors import UsageError
 from upright.engines.facets.flags import Accepted
 from upright.engines.speculation import (
     Candidate,
-    candidate,
     is_speculative,
     offers,
+    parse_candidate,
     speculation_of,
     speculative_settings,
     with_speculation,
@@ -31,7 +31,7 @@ def accepted(engine: str, version: str | None = None) -> Accepted:
 
 
 def words(engine: str, way: str, **options: int) -> list[str]:
-    made = speculative_settings(engine, candidate(way), accepted(engine), **options)
+    made = speculative_settings(engine, parse_candidate(way), accepted(engine), **options)
     return [word for setting in made for word in (setting.name, setting.value) if word is not None]
 
 
@@ -41,7 +41,7 @@ def test_every_offer_is_spelled_in_flags_that_the_version_takes(engine: str) -> 
     found = offers(engine, took, own_layers=1)
     assert found
     for offer in found:
-        for setting in speculative_settings(engine, candidate(offer.words), took):
+        for setting in speculative_settings(engine, parse_candidate(offer.words), took):
             assert setting.name in took.flags, f"{engine}: {setting.name}"
             assert is_speculative(setting)
             assert setting.reason
@@ -68,7 +68,7 @@ def test_each_engine_in_its_own_words() -> None:
 
 @pytest.mark.parametrize("way", [*WAYS, "ngram,k=9", "draft=d.gguf,k=5,--spec-synth-len=4", "none"])
 def test_a_way_can_be_named_again(way: str) -> None:
-    assert candidate(candidate(way).way) == candidate(way)
+    assert parse_candidate(parse_candidate(way).way) == parse_candidate(way)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_way_can_be_named_again(way: str) -> None:
 )
 def test_wrong_words_are_refused(way: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        candidate(way)
+        parse_candidate(way)
 
 
 def test_an_engine_without_that_way_says_what_it_has() -> None:
@@ -94,7 +94,7 @@ def test_an_engine_without_that_way_says_what_it_has() -> None:
 
 def test_an_old_build_is_told_in_its_words() -> None:
     old = Accepted(frozenset({"--model-draft", "--draft-max"}), "b6000")
-    assert [setting.name for setting in speculative_settings("llama.cpp", candidate("draft=d.gguf"), old)] == [
+    assert [setting.name for setting in speculative_settings("llama.cpp", parse_candidate("draft=d.gguf"), old)] == [
         "--model-draft",
         "--draft-max",
     ]
@@ -113,11 +113,13 @@ def test_a_recipe_guesses_in_one_way_only() -> None:
     assert speculation_of(recipe) is None
     drafted = with_speculation(recipe, Candidate("eagle3", "head"), accepted("vllm"))
     assert drafted.argv[-2:] == ("--max-cudagraph-capture-size", "32")
-    looked_up = with_speculation(drafted, candidate("ngram"), accepted("vllm"))
+    looked_up = with_speculation(drafted, parse_candidate("ngram"), accepted("vllm"))
     assert (speculation_of(looked_up) or "").count("--speculative-config") == 1
     assert "eagle3" not in (speculation_of(looked_up) or "")
-    assert with_speculation(drafted, candidate("none"), accepted("vllm")).argv == recipe.argv
+    assert with_speculation(drafted, parse_candidate("none"), accepted("vllm")).argv == recipe.argv
     eager = recipe.model_copy(
         update={"arguments": (*recipe.arguments, Setting(name="--enforce-eager", reason="on a CPU"))}
     )
-    assert "--max-cudagraph-capture-size" not in with_speculation(eager, candidate("ngram"), accepted("vllm")).argv
+    assert (
+        "--max-cudagraph-capture-size" not in with_speculation(eager, parse_candidate("ngram"), accepted("vllm")).argv
+    )

@@ -8,11 +8,11 @@ import pytest
 
 from upright.base.units import GIB
 from upright.facts import catalog
-from upright.models.deriving.catalogued import records
-from upright.planning.memory.admission import Bucket, divided
+from upright.models.deriving.catalogue_models import records
+from upright.planning.memory.block_pool import Bucket, divide_pool
 from upright.planning.memory.kvcache import cache_shape
 from upright.planning.memory.layouts import Storage
-from upright.planning.memory.pooling import held_by, longest_tokens, pool_tokens
+from upright.planning.memory.pool_capacity import longest_tokens, pool_tokens, rank_cache
 
 CONTEXT = 262_144
 
@@ -21,7 +21,7 @@ def held(model: str, dtype: str = "fp8_ds_mla"):
     storage = Storage("vllm", "0.32.0", "9.0")
     architecture = records(catalog.model(model))[0].architecture
     shape = cache_shape(architecture, dtype, storage=storage)
-    return held_by(shape, storage, share=Fraction(1), tensor=8, depth=Fraction(1), block=16)
+    return rank_cache(shape, storage, share=Fraction(1), tensor=8, depth=Fraction(1), block=16)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_windowed_request_is_admitted_with_the_tokens_in_flight():
     storage = Storage("vllm", "0.32.0", "9.0")
     architecture = records(catalog.model("gpt-oss-120b"))[0].architecture
     shape = cache_shape(architecture, "bf16", storage=storage)
-    rank = held_by(shape, storage, share=Fraction(1), tensor=1, depth=Fraction(1), block=16)
+    rank = rank_cache(shape, storage, share=Fraction(1), tensor=1, depth=Fraction(1), block=16)
     assert rank.request_bytes(65_536) == (65_536 + 128 + 16_384) * 36_864
     assert rank.request_bytes(1_024) == 2 * 1_024 * 36_864
 
@@ -58,6 +58,6 @@ def test_a_windowed_request_is_admitted_with_the_tokens_in_flight():
 def test_groups_are_split_for_the_fewest_padded_layers():
     growing = Bucket(((100, 2), (10, 2)), 256)
     windows = Bucket(((90, 5),), 64, 128)
-    pages = divided([growing, windows], in_flight=0)
+    pages = divide_pool([growing, windows], in_flight=0)
     assert [count for _, count in pages.groups] == [1, 3]
     assert pages.block_bytes == 2 * 100 + 2 * 10

@@ -10,8 +10,8 @@ from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
 from upright.facts.records.plan import Goal
 from upright.planning.choosing import plan
-from upright.planning.choosing.artifacts import choice
-from upright.planning.speed.assumed_memory import CODE, assumed_bandwidth, of_processor
+from upright.planning.choosing.artifacts import artifact_choice
+from upright.planning.speed.assumed_bandwidth import RAM_ASSUMED, assumed_bandwidth, processor_row
 
 
 def _unread(text: str):
@@ -44,14 +44,14 @@ def _box(gib: int, *, processor: str | None = None, sockets: int | None = None, 
     ],
 )
 def test_a_processors_name_says_how_fast_its_memory_is(name: str, row: str) -> None:
-    platform = of_processor(name)
+    platform = processor_row(name)
     assert platform is not None
     assert platform.id == row
 
 
 def test_no_row_is_of_another_processor() -> None:
-    assert of_processor("unknown") is None
-    assert of_processor("Intel(R) Xeon(R) Processor @ 2.90GHz") is None
+    assert processor_row("unknown") is None
+    assert processor_row("Intel(R) Xeon(R) Processor @ 2.90GHz") is None
 
 
 def test_without_a_name_the_amount_decides_and_sockets_count_where_they_are_known() -> None:
@@ -61,7 +61,7 @@ def test_without_a_name_the_amount_decides_and_sockets_count_where_they_are_know
 
 
 def test_an_assumed_bandwidth_is_told_and_widens_the_band() -> None:
-    model = choice("gpt-oss-120b", _unread)
+    model = artifact_choice("gpt-oss-120b", _unread)
     goal = Goal(engine="llama.cpp")
     assumed = plan(_box(512), model.model, goal, choose_from=model.choose_from)[0]
     stated = plan(_box(512, gb_s=307.2), model.model, goal, choose_from=model.choose_from)[0]
@@ -70,12 +70,12 @@ def test_an_assumed_bandwidth_is_told_and_widens_the_band() -> None:
     assert assumed.speed.decode.best == stated.speed.decode.best
     assert assumed.speed.decode.low < stated.speed.decode.low
     assert assumed.speed.decode.high > stated.speed.decode.high
-    assert [note.code for note in assumed.notes].count(CODE) == 1
-    assert CODE not in [note.code for note in stated.notes]
+    assert [note.code for note in assumed.notes].count(RAM_ASSUMED) == 1
+    assert RAM_ASSUMED not in [note.code for note in stated.notes]
 
 
 def test_what_is_all_on_the_gpus_assumes_nothing() -> None:
-    model = choice("gpt-oss-20b", _unread)
+    model = artifact_choice("gpt-oss-20b", _unread)
     best = plan(_box(512), model.model, choose_from=model.choose_from)[0]
     assert best.fits
-    assert CODE not in [note.code for note in best.notes]
+    assert RAM_ASSUMED not in [note.code for note in best.notes]

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from upright.app.cli.plan import command
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
-from upright.facts.catalog.results import published
+from upright.facts.catalog.published_rates import published_rates
 from upright.facts.records.plan import Goal, Plan
 from upright.planning.choosing import plan
 
@@ -91,7 +91,7 @@ def test_thinking_that_the_recipe_turns_off_is_said():
 
 def test_the_table_is_read_as_its_rows_are():
     rows = {row.id: row for row in catalog.measurements()}
-    for seen in published(frozenset({"glm-5.1"}), lambda _: True, 8):
+    for seen in published_rates(frozenset({"glm-5.1"}), lambda _: True, 8):
         row = rows[seen.id]
         assert (row.decode_tokens_per_second, row.concurrency) == (seen.tokens_per_second, seen.concurrency)
         assert row.kind in (None, "decode")

@@ -13,10 +13,10 @@ from upright.facts.catalog import versions
 from upright.facts.records.base import Figure
 from upright.facts.records.benchmark import Cell, Machine, Shape, Spread
 from upright.planning.choosing import plan
-from upright.planning.requests.calibrating import Benchmarked, calibrated, of_deployments
+from upright.planning.requests.calibration import BenchmarkedDeployment, calibrate_runs, runs_of_deployments
 from upright.planning.speed.calibration import calibrate, cell_samples
 from upright.planning.speed.fitting import predict
-from upright.planning.speed.provenance import SpeedQuery, steps_away
+from upright.planning.speed.speed_band import SpeedQuery, steps_away
 
 
 def spread(value):
@@ -89,15 +89,15 @@ def _own(engine_version="b11669"):
     artifact = model(8)
     found = plan(machine(), artifact, Goal(engine="llama.cpp", engine_version=engine_version, context_tokens=8192))[0]
     cells = [cell(prompt, 0.5 + prompt / 1e5) for prompt in (128, 1024, 4096, 8192)]
-    benchmarked = Benchmarked("mine", cells, found, artifact, machine())
-    return calibrated(of_deployments([benchmarked]), ["mine"])[1]
+    benchmarked = BenchmarkedDeployment("mine", cells, found, artifact, machine())
+    return calibrate_runs(runs_of_deployments([benchmarked]), ["mine"])[1]
 
 
 def test_a_fit_on_a_processor_is_for_machines_without_a_gpu():
     row = _own()
     assert row.capability == "==none"
-    assert versions.inside("none", row.capability)
-    assert not versions.inside("12.0", row.capability)
+    assert versions.in_range("none", row.capability)
+    assert not versions.in_range("12.0", row.capability)
     assert row.home.gpus == ("none",)
 
 

@@ -14,9 +14,9 @@ from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.facts.records.base import Figure
 from upright.planning.choosing import plan
-from upright.planning.rendering.recipe import Wishes, render
+from upright.planning.rendering.recipe import RenderOptions, render
 from upright.planning.speed import campaign as campaigns
-from upright.planning.speed.calibration import measurable
+from upright.planning.speed.calibration import deployment_case
 from upright.planning.speed.campaign import MOST_CELLS, campaign
 
 EIGHT = catalog.box_record("8x-rtx-pro-6000-server")
@@ -25,7 +25,7 @@ KIMI = records(catalog.model("kimi-k2.6"))[0]
 
 @pytest.fixture(scope="module")
 def ranks():
-    return measurable(plan(EIGHT, KIMI, Goal(engine="vllm", context_tokens=8192))[0], KIMI, EIGHT)
+    return deployment_case(plan(EIGHT, KIMI, Goal(engine="vllm", context_tokens=8192))[0], KIMI, EIGHT)
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +34,15 @@ def processor():
     machine = box(memory_gib=64).model_copy(update={"memory_bandwidth_measured_bytes_per_second": known})
     artifact = model(8)
     goal = Goal(engine="llama.cpp", context_tokens=8192, users=4)
-    return measurable(plan(machine, artifact, goal)[0], artifact, machine)
+    return deployment_case(plan(machine, artifact, goal)[0], artifact, machine)
 
 
 @pytest.mark.parametrize("minutes", [3, 5, 10, 30])
 def test_the_cells_take_no_more_than_the_time_and_fit_the_cache(ranks, minutes):
     made = campaign(ranks, 60 * minutes)
-    recipe = render(ranks.plan, KIMI, EIGHT, model_path="weights", port=8000, wishes=Wishes(must_be_installed=False))
+    recipe = render(
+        ranks.plan, KIMI, EIGHT, model_path="weights", port=8000, wishes=RenderOptions(must_be_installed=False)
+    )
     admitted = int(next(setting.value for setting in recipe.arguments if setting.name == "--max-num-seqs"))
     assert 1 <= len(made.cells) <= MOST_CELLS
     assert made.seconds <= 60 * minutes

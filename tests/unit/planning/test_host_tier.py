@@ -15,7 +15,7 @@ from upright.engines import ENGINES
 from upright.facts.catalog.recorded_flags import recorded_flags, recorded_versions
 from upright.facts.records.loading import load
 from upright.facts.records.plan import DeviceBudget, Plan
-from upright.planning.choosing.warm import WARM
+from upright.planning.choosing.agent_cache import WARM
 from upright.planning.placement.host_tier import DISK, TIER, with_host_cache
 
 KIMI = ("kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--ram", "1024")

@@ -13,9 +13,9 @@ from upright.facts.catalog.model_records import records
 from upright.facts.records.base import Figure
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
-from upright.models.deriving.typed_gguf import of_type
+from upright.models.deriving.typed_gguf import gguf_of_type
 from upright.planning.choosing import plan
-from upright.planning.choosing.words import expert_words, spans
+from upright.planning.choosing.explanations import expert_words, spans
 from upright.planning.memory.buffers import compute_buffer
 from upright.planning.memory.file_sizes import LARGEST_DENSE, SMALLEST
 from upright.planning.placement.layers import LayerCase, plan_in_layers
@@ -129,12 +129,12 @@ def test_spans():
 )
 def test_a_long_ubatch_is_not_paid_with_decode(model, gpu, gib, longest):
     """Scratch that is half of a layer of a large model is half of a small one: experts stay on the GPU then."""
-    from upright.models.deriving.typed_gguf import of_type
+    from upright.models.deriving.typed_gguf import gguf_of_type
     from upright.planning.requests.library import box_record
 
     said = Figure(value=int(gib * GIB), basis="assumed", source="test")
     box = box_record(gpu).model_copy(update={"memory_bytes": said, "memory_available_bytes": said})
-    artifact = of_type(catalog.model(model), f"{model}:MXFP4_MOE")
+    artifact = gguf_of_type(catalog.model(model), f"{model}:MXFP4_MOE")
     planned = plan(box, artifact, Goal(context_tokens=4096, engine="llama.cpp"))[0]
     assert planned.fits
     assert planned.ubatch_tokens == longest
@@ -142,7 +142,7 @@ def test_a_long_ubatch_is_not_paid_with_decode(model, gpu, gib, longest):
 
 def test_a_size_that_nobody_read_leaves_room_for_the_largest_build():
     """What fits only if the file is as small as planned is not said to fit."""
-    build = of_type(catalog.model("gemma-4-31b"), "gemma-4-31b:Q4_K_M")
+    build = gguf_of_type(catalog.model("gemma-4-31b"), "gemma-4-31b:Q4_K_M")
     assert build is not None
     on = catalog.box_record("1x-rtx-3090")
 
@@ -161,7 +161,7 @@ def test_a_size_that_nobody_read_leaves_room_for_the_largest_build():
 
 def test_an_embedding_that_is_the_output_too_lies_beside_the_last_layer():
     """llama.cpp keeps a second copy there: of Gemma 4 31B 1.1 GiB."""
-    build = of_type(catalog.model("gemma-4-31b"), "gemma-4-31b:Q4_K_M")
+    build = gguf_of_type(catalog.model("gemma-4-31b"), "gemma-4-31b:Q4_K_M")
     assert build is not None
     on = catalog.box_record("1x-rtx-5090")
     goal = Goal(context_tokens=4096)

@@ -13,7 +13,7 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.residuals import Residuals
 from upright.planning.choosing import plan
-from upright.planning.placement.comparing import StartReading, compare
+from upright.planning.placement.planned_vs_actual import StartReading, planned_vs_actual
 
 WEIGHTS_GIB = 64.0
 GPUS = box(memory_gib=512, gpus=8)
@@ -40,7 +40,9 @@ def llama_plan(measured=(), artifact: Model | None = None, context: int = 4096, 
 
 def started(found: Plan, log: str, machine: Box = GPUS, at: str = "2026-11-15T10:00:00", **seen: object) -> Residuals:
     report = engine_named(found.engine).log.memory(log)
-    return compare(found, StartReading(report, **seen), deployment="first", at=at, box_identity=machine.identity)
+    return planned_vs_actual(
+        found, StartReading(report, **seen), deployment="first", at=at, box_identity=machine.identity
+    )
 
 
 def vllm_log(found: Plan, runtime_gib: float, graphs_gib: float | None = None) -> str:

@@ -13,12 +13,12 @@ import pytest
 
 from upright.facts import catalog
 from upright.facts.records.plan import Goal, Plan
-from upright.models.deriving.catalogued import architecture, record
-from upright.models.deriving.typed_gguf import of_type
-from upright.planning.choosing.artifacts import LazyRecords, smaller
-from upright.planning.choosing.search import best_way
-from upright.planning.choosing.told_sizes import dense, least_of_type, least_told, may_be_placed, may_fit
-from upright.planning.requests.asking import NamedBox, box_named
+from upright.models.deriving.catalogue_models import architecture, record
+from upright.models.deriving.typed_gguf import gguf_of_type
+from upright.planning.choosing.artifacts import LazyRecords, smaller_models
+from upright.planning.choosing.estimated_sizes import dense, least_bytes, least_of_type, may_be_placed, may_fit
+from upright.planning.choosing.search import best_plan
+from upright.planning.requests.plan_arguments import NamedBox, box_named
 
 YES = (("kimi-k2.6", "hgx-b200"), ("glm-4.7", "hgx-h200"), ("gpt-oss-120b", "hgx-h200"))
 NO = (
@@ -34,9 +34,9 @@ def test_what_a_row_tells_is_not_more_than_its_record_needs() -> None:
             if (model := record(row, artifact)) is not None:
                 needed = sum(line.bytes for line in model.weights if line.group not in ("draft", "vision", "tables"))
                 stays = sum(line.bytes for line in model.weights if line.group in ("attention", "dense_ffn"))
-                assert (stays if dense(row) else needed) >= least_told(row, artifact), artifact
+                assert (stays if dense(row) else needed) >= least_bytes(row, artifact), artifact
         for gguf_type in ("Q4_K_M", "Q3_K_M", "Q2_K"):
-            if (typed := of_type(row, f"{row.id}:{gguf_type}")) is not None:
+            if (typed := gguf_of_type(row, f"{row.id}:{gguf_type}")) is not None:
                 assert typed.tensor_bytes >= least_of_type(row, gguf_type), (row.id, gguf_type)
 
 
@@ -51,7 +51,7 @@ def _planned_one_by_one(box_name: str, ram: int | None, goal: Goal) -> list[Plan
     box, plans = box_named(NamedBox(box_name, ram)), []
     for row in sorted(catalog.models(), key=lambda row: -(row.parameters.value or 0)):
         models = tuple(LazyRecords(row, row.artifacts))
-        best = best_way(box, models[0], goal, choose_from=models[1:])
+        best = best_plan(box, models[0], goal, choose_from=models[1:])
         if best.fits:
             plans.append(best)
             for model, artifact in zip(models, row.artifacts, strict=True):
@@ -79,7 +79,7 @@ def test_what_fits_instead_is_what_planning_everything_finds(box: str, ram: int 
     native = record(largest, largest.artifacts[0])
     assert native is not None
     above = native.model_copy(update={"weights": native.weights * 2})  # so that every row is smaller
-    found = smaller(box_named(NamedBox(box, ram)), goal, above)
+    found = smaller_models(box_named(NamedBox(box, ram)), goal, above)
     assert [plan.to_dict() for plan in found] == [plan.to_dict() for plan in _planned_one_by_one(box, ram, goal)]
 
 

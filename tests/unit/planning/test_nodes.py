@@ -15,7 +15,7 @@ from upright.facts.catalog import links
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.planning.choosing import plan
-from upright.planning.choosing.nodes import network, several
+from upright.planning.choosing.multi_node import joined_boxes, network
 
 
 def kimi() -> Model:
@@ -87,7 +87,7 @@ def test_ranks_across_boxes_pay_for_every_layer() -> None:
 
 def test_gpus_and_wires_are_those_of_every_box() -> None:
     one = recipes.box("hgx-b200-lambda")
-    two = several(one, 2)
+    two = joined_boxes(one, 2)
     assert [gpu.index for gpu in two.gpus] == list(range(16))
     assert len(two.links) == 2 * len(one.links)
     assert all(link.a // 8 == link.b // 8 for link in two.links)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from upright.app.cli.main import cli
 from upright.facts import catalog
-from upright.planning.speed.rows import choose, wires
+from upright.planning.speed.rows import choose_row, interconnect_of
 from upright.proof.kernels.targets import of_capability
 
 OTHERS = [row.id for row in catalog.gpus() if row.vendor != "nvidia"]
@@ -60,7 +60,7 @@ def test_a_model_that_no_quantisation_of_fits_there_is_told_without_a_traceback(
 def test_constants_of_nvidia_gpus_speak_of_no_others():
     for name in ("gfx942", "gfx950", "gfx1151"):
         for engine in ("vllm", "sglang", "llama.cpp", "ik_llama.cpp"):
-            chosen = choose(engine, None, name, "nvlink")
+            chosen = choose_row(engine, None, name, "nvlink")
             assert chosen is None or not chosen.at_home, (engine, name)
 
 
@@ -75,7 +75,7 @@ def test_experts_that_the_gpu_cannot_multiply_are_said_to_be_unpacked(gpu: str, 
 def test_eight_instincts_talk_over_infinity_fabric():
     box = catalog.box_record("8x-mi300x")
     assert {link.path for link in box.links} == {"XGMI"}
-    assert wires(box, 8) == "nvlink"
+    assert interconnect_of(box, 8) == "nvlink"
 
 
 def test_containers_are_not_written_for_gpus_that_their_toolkit_does_not_know():

@@ -6,12 +6,12 @@ import pytest
 
 from upright import Box, Goal
 from upright.app.pages.plan_page import plan_page
-from upright.base.terminal.door import uncoloured
+from upright.base.terminal.safe_output import uncoloured
 from upright.facts import catalog
 from upright.facts.records.base import Figure
-from upright.models.deriving.catalogued import record
-from upright.planning.choosing.artifacts import choice, own_type
-from upright.planning.requests.planned import PlanRequest, plan_request
+from upright.models.deriving.catalogue_models import record
+from upright.planning.choosing.artifacts import artifact_choice, own_quant_plan
+from upright.planning.requests.plan_request import PlanRequest, plan_request
 
 
 def _box(gb: int) -> Box:
@@ -35,7 +35,7 @@ def _native(name: str):
     ],
 )
 def test_the_first_type_that_fits_is_offered(name, gb, offered):
-    found = own_type(_box(gb), Goal(), _native(name))
+    found = own_quant_plan(_box(gb), Goal(), _native(name))
     assert found is not None
     assert (found.model, found.fits, found.engine) == (offered, True, "llama.cpp")
 
@@ -48,16 +48,16 @@ def test_the_first_type_that_fits_is_offered(name, gb, offered):
     ],
 )
 def test_nothing_is_offered_that_does_not_fit_or_is_not_served(name, gb):
-    assert own_type(_box(gb), Goal(), _native(name)) is None
+    assert own_quant_plan(_box(gb), Goal(), _native(name)) is None
 
 
 def test_what_is_offered_can_be_planned_by_its_name():
-    found = own_type(_box(1100), Goal(), _native("deepseek-v4-pro"))
-    assert choice(found.model, lambda text: pytest.fail(text)).model.format == "gguf"
+    found = own_quant_plan(_box(1100), Goal(), _native("deepseek-v4-pro"))
+    assert artifact_choice(found.model, lambda text: pytest.fail(text)).model.format == "gguf"
 
 
 def test_the_page_offers_it_before_other_models():
-    chosen = choice("deepseek-v4-pro", lambda text: pytest.fail(text))
+    chosen = artifact_choice("deepseek-v4-pro", lambda text: pytest.fail(text))
     planned = plan_request(PlanRequest(chosen, _box(1100)))
     page = plan_page(planned.plans, chosen, 80, planned.instead(), own=planned.of_own_type())
     assert page.index("deepseek-v4-pro:Q4_K_M with llama.cpp") < page.index("Other models that can:")
@@ -65,7 +65,7 @@ def test_the_page_offers_it_before_other_models():
 
 
 def test_a_page_does_not_promise_a_type_that_no_engine_serves():
-    chosen = choice("deepseek-v4.1-flash", lambda text: pytest.fail(text))
+    chosen = artifact_choice("deepseek-v4.1-flash", lambda text: pytest.fail(text))
     planned = plan_request(PlanRequest(chosen, _box(512)))
     page = " ".join(plan_page(planned.plans, chosen, 80, planned.instead(), own=planned.of_own_type()).split())
     assert "no engine that loads one is known to have DeepseekV41ForCausalLM" in page

@@ -14,11 +14,11 @@ from upright.engines.facets.budget import Margin
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.facts.records.base import Figure
-from upright.models.deriving.catalogued import record
+from upright.models.deriving.catalogue_models import record
 from upright.planning.choosing import plan
 from upright.planning.memory.weights import stage_layers, tied
 from upright.planning.placement.layers import LayerCase, plan_in_layers
-from upright.planning.placement.placement import keep
+from upright.planning.placement.placement import choose_expert_layers
 
 K26 = {found.name: found for found in records(catalog.model("kimi-k2.6"))}
 GGUFS = [found for found in K26.values() if found.format == "gguf"]
@@ -86,7 +86,7 @@ def test_as_many_bytes_as_brute_force_finds(seed):
     kinds = [random_.randint(3, 20) for _ in range(random_.randint(1, 3))]
     experts = {layer: random_.choice(kinds) for layer in range(layers)}
     rooms = [random_.randint(0, 40) for _ in range(gpus)]
-    kept = keep(stage_layers(layers, gpus), experts, rooms)
+    kept = choose_expert_layers(stage_layers(layers, gpus), experts, rooms)
     for layers_here, room in zip(kept, rooms, strict=True):
         assert sum(experts[layer] for layer in layers_here) <= room
     ours = sum(experts[layer] for layers_here in kept for layer in layers_here)
@@ -103,12 +103,12 @@ def filled(experts, rooms, choice):
 
 
 def test_head_and_tail_first():
-    kept = keep(stage_layers(10, 2), dict.fromkeys(range(10), 5), [12, 11])
+    kept = choose_expert_layers(stage_layers(10, 2), dict.fromkeys(range(10), 5), [12, 11])
     assert kept == ((0, 1), (8, 9))
 
 
 def test_a_gpu_with_room_to_spare_takes_layers_of_its_neighbour():
-    kept = keep(stage_layers(4, 2), dict.fromkeys(range(4), 5), [0, 20])
+    kept = choose_expert_layers(stage_layers(4, 2), dict.fromkeys(range(4), 5), [0, 20])
     assert kept == ((), (0, 1, 2, 3))
 
 

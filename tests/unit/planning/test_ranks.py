@@ -6,7 +6,7 @@ import pytest
 
 from upright import Goal, UprightError
 from upright.base.units import GIB, MIB
-from upright.engines.sglang.budget import default as sglang_default
+from upright.engines.sglang.budget import default_share as sglang_default
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.planning.choosing import plan

@@ -10,8 +10,8 @@ from upright import Box, Goal, Model
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.planning.choosing import plan
-from upright.planning.choosing.artifacts import smaller
-from upright.planning.choosing.ranking import counted_on, runner_up_words
+from upright.planning.choosing.artifacts import smaller_models
+from upright.planning.choosing.ranking import goal_speed, runner_up_words
 
 K26 = records(catalog.model("kimi-k2.6"))
 EIGHT, TWO, B200 = (
@@ -80,10 +80,10 @@ def test_a_draft_without_acceptance_has_a_band_and_no_figure():
 
 def test_the_load_decides_what_is_counted_on():
     few, many = search(EIGHT)[0], search(EIGHT, use="batch", users=16)[0]
-    assert counted_on(few) == few.speed.decode.low
-    assert counted_on(many) == many.speed.together.low > counted_on(few)
+    assert goal_speed(few) == few.speed.decode.low
+    assert goal_speed(many) == many.speed.together.low > goal_speed(few)
     documents = search(EIGHT, use="long-documents")[0]
-    assert counted_on(documents) < documents.speed.full.low
+    assert goal_speed(documents) < documents.speed.full.low
 
 
 def test_a_speed_that_cannot_be_reached_is_an_objection():
@@ -123,9 +123,9 @@ def test_a_plan_costs_as_much_more_as_its_model_has_more_tensors():
 def test_what_fits_instead_costs_as_much_as_planning_it():
     """Of each model that is tried its best way alone: offers for one that does not fit cost ten times as much."""
     fit = min(_seconds(EIGHT, K26[0]) for _ in range(3))
-    smaller(TOO_SMALL, Goal(), K26[0])
+    smaller_models(TOO_SMALL, Goal(), K26[0])
     start = time.process_time()
-    others = smaller(TOO_SMALL, Goal(), K26[0])
+    others = smaller_models(TOO_SMALL, Goal(), K26[0])
     spent = time.process_time() - start
     print(f"\na plan that fits {fit:.3f} s of processor time, two other models instead {spent:.3f} s")
     assert len(others) == 2

@@ -6,9 +6,9 @@ import pytest
 
 from upright.facts import catalog
 from upright.facts.records.plan import Goal
-from upright.models.deriving.catalogued import records
+from upright.models.deriving.catalogue_models import records
 from upright.planning.requests.library import plan
-from upright.planning.speed.predict import PROMPT_PER_ANSWER, SpeedCase, case_of
+from upright.planning.speed.predict import PROMPT_PER_ANSWER, SpeedCase, speed_case
 from upright.planning.speed.rows import speed_row
 
 
@@ -17,7 +17,7 @@ def served(users: int, context: int, *, draft: bool = False, acceptance: float |
     box = catalog.box_record("hgx-h200")
     goal = Goal(users=users, context_tokens=context, engine="vllm", draft=draft, acceptance=acceptance)
     planned = plan("kimi-k2.5", "hgx-h200", goal)[0]
-    case = case_of(planned, model, box, speed_row("vllm-nvlink"))
+    case = speed_case(planned, model, box, speed_row("vllm-nvlink"))
     assert case is not None
     return case
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Upright
-from upright.planning.choosing.beside import SOCKETS
+from upright.planning.choosing.published_notes import SOCKETS
 
 HYBRID = ("kimi-k2.6", "--ram", "1TB", "--host-bandwidth", "600", "--context", "16k", "--engine", "ik_llama.cpp")
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from upright.app.cli.main import cli
 from upright.facts import catalog
 from upright.facts.catalog import recorded_architectures
-from upright.models.deriving.catalogued import records
-from upright.planning.placement.offering import UNRECORDED, unrecorded_class
+from upright.models.deriving.catalogue_models import records
+from upright.planning.placement.engine_support import UNRECORDED, unrecorded_class
 
 
 def ask(*argv: str) -> dict[str, object]:
@@ -77,7 +77,7 @@ def test_a_copy_of_a_configuration_with_a_class_of_its_own_is_known_by_its_maker
     assert UNRECORDED not in codes("minimax-m3")
     for engine, older in (("vllm", "0.23.0"), ("sglang", "0.5.12"), ("llama.cpp", "b9839")):
         copied, own = (
-            recorded_architectures.lacked_architecture(engine, older, name)
+            recorded_architectures.missing_architecture(engine, older, name)
             for name in ("MiniMaxM3ForCausalLM", "MiniMaxM3SparseForConditionalGeneration")
         )
         assert copied is not None, engine

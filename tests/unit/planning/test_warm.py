@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Upright
 from upright.base.units import GIB
-from upright.planning.choosing.warm import WARM
+from upright.planning.choosing.agent_cache import WARM
 
 KIMI = ("kimi-k2.6", "--box", "8x-rtx-pro-6000-server")
 

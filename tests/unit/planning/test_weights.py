@@ -9,7 +9,7 @@ from upright.base.units import GB, GIB
 from upright.facts import catalog
 from upright.facts.catalog.model_records import record, records
 from upright.facts.records.model import GqaAttention
-from upright.models.deriving.catalogued import records as derived
+from upright.models.deriving.catalogue_models import records as derived
 from upright.planning.memory.weights import rank_weights, replicated_share, stage_layers, step_bytes, tied
 from upright.planning.speed.work import active_parameters
 

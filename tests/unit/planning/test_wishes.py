@@ -11,12 +11,12 @@ from upright.engines import engine_named
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.planning.choosing import plan
-from upright.planning.choosing.wishes import cache_objection, dense_mla, fp8_images, fp8_patch
-from upright.planning.choosing.words import choice_words
+from upright.planning.choosing.explanations import choice_words
+from upright.planning.choosing.goal_checks import cache_objection, dense_mla, fp8_images, fp8_patch
 from upright.planning.memory.kvcache import CACHE_TYPES, PACKED_SPARSE
-from upright.planning.placement.offering import NO_CACHE_TYPE
-from upright.planning.requests.asking import NamedBox, artifacts_of, box_named
-from upright.planning.requests.planned import PlanRequest, plan_request
+from upright.planning.placement.engine_support import NO_CACHE_TYPE
+from upright.planning.requests.plan_arguments import NamedBox, artifacts_of, box_named
+from upright.planning.requests.plan_request import PlanRequest, plan_request
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")
 K26 = records(catalog.model("kimi-k2.6"))[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.app.cli.options import ADDRESS, COUNTS, SECONDS, TOKENS, Number, deployment_argument, given
+from upright.app.cli.options import ADDRESS, COUNTS, SECONDS, TOKENS, Number, deployment_argument, typed_words
 from upright.app.cli.output import Output, output_options, say
 from upright.base.errors import UsageError
 
@@ -62,10 +62,10 @@ def command(
 
     Without a deployment's name the one that runs is measured. A run that was cut off goes on with the same command.
     """
-    from upright.app.pages.bench_page import progress, workloads_page
-    from upright.flows.line.measured_beside import beside, measured_subject
-    from upright.proof.benchmark.asked_sweep import asked_sweep
+    from upright.app.pages.bench_page import bench_progress_bar, workloads_page
+    from upright.flows.line.bench_subjects import measured_subject, measured_subjects
     from upright.proof.benchmark.bench import bench
+    from upright.proof.benchmark.sweep import sweep_request
     from upright.proof.benchmark.workload import workloads
 
     if list_them:
@@ -73,26 +73,29 @@ def command(
         output.next("bench", "--workload", "knee")
         return
     if file is not None:
-        from upright.proof.benchmark.drivers import imported
+        from upright.proof.benchmark.drivers import read_result_file
 
-        record = imported(file)
+        record = read_result_file(file)
         _answer(record, output, csv_path)
         output.next("report", str(output.path or "BENCHMARK.json"))
         return
-    asked = asked_sweep(**options)
+    asked = sweep_request(**options)
     known, directory = measured_subject(deployment, base_url, model, key_file, options["api"], say)
     if tool is not None:
-        from upright.proof.benchmark.driven import driven
+        from upright.proof.benchmark.external_tool import bench_with_tool
 
         if against is not None:
             raise UsageError(f"--against measures with our own generator, not with {tool}", hint="leave out --with")
-        record = driven(tool, known, asked, directory, str(program) if program else None, tokenizer, tell=say)
+        record = bench_with_tool(tool, known, asked, directory, str(program) if program else None, tokenizer, tell=say)
     else:
-        with progress(asked) as watch, beside(known, directory, against, options["api"]) as subjects:
+        with (
+            bench_progress_bar(asked) as watch,
+            measured_subjects(known, directory, against, options["api"]) as subjects,
+        ):
             record = bench(subjects, asked, directory, watch, test=not no_self_test)
     _answer(record, output, csv_path)
     if record.unfinished:
-        output.next("bench", *([deployment] if deployment else []), *given(*_ASKED))
+        output.next("bench", *([deployment] if deployment else []), *typed_words(*_ASKED))
     else:
         output.next("report", *([known.deployment] if known.deployment else [str(directory.path / "benchmark.json")]))
     if not record.clean:

@@ -34,7 +34,7 @@ def command(
     bundle checks every digest and writes nothing to the disk. With --statement it is a claim for everybody: the recipe,
     every headline with its raw samples, the kind of box; `upright verify` checks it.
     """
-    from upright.app.pages.bundle_page import manifest_page, told, unpacked_page, written_page
+    from upright.app.pages.bundle_page import manifest_page, unpacked_json, unpacked_page, written_page
     from upright.base.errors import UsageError
     from upright.evidence.bundle import bundle, bundle_contents, read_bundle
     from upright.facts import store
@@ -44,11 +44,11 @@ def command(
         if deployment is not None or path is not None:
             raise UsageError("--read looks into a bundle and packs nothing", hint="upright bundle --read FILE")
         unpacked = read_bundle(bundle_file)
-        output.answer(told(unpacked), lambda console: unpacked_page(console, unpacked))
+        output.answer(unpacked_json(unpacked), lambda console: unpacked_page(console, unpacked))
         return
     directory = store.find(deployment)
     if statement or sign or show:
-        from upright.evidence.share.making import share
+        from upright.evidence.share.making_statements import share
 
         shared = share(directory, path, key=sign, write=not (show or dry_run))
         if show:

@@ -1,4 +1,4 @@
-"""calibrate: measurements of one's own -> constants of speed that plans then use."""
+"""`upright calibrate`: fit the speed constants on your own measurements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(output: Output, sources: tuple[str, ...], plan: bool, budget: float,
     """
     from upright.app.pages.calibration_page import calibration_page, campaign_page
     from upright.flows.line.own_measurements import keep_speeds, own_runs, planned_measurements
-    from upright.planning.requests.calibrating import calibrated
+    from upright.planning.requests.calibration import calibrate_runs
 
     if plan:
         name, cells = planned_measurements(sources, budget)
@@ -41,7 +41,7 @@ def command(output: Output, sources: tuple[str, ...], plan: bool, budget: float,
         say(f"not used: {reason}")
     if len(measured.unused) > 8:
         say(f"not used: {len(measured.unused) - 8} more")
-    calibration, row = calibrated(measured, [Path(source).name for source in sources] or ["the last deployment"])
+    calibration, row = calibrate_runs(measured, [Path(source).name for source in sources] or ["the last deployment"])
     if output.wants_record:
         output.answer(
             {"row": row.model_dump(mode="json", exclude={"owner", "file"}), "before": calibration.before.model_dump()}

@@ -1,4 +1,4 @@
-"""catalog: a kind -> its rows; a row -> every figure of it with grade and source."""
+"""`upright catalog`: rows of the catalogue, with the grade and source of every figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.app.cli.lazy import Whole
+from upright.app.cli.lazy import FullSummaryGroup
 from upright.app.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.group(name="catalog", cls=Whole)
+@click.group(name="catalog", cls=FullSummaryGroup)
 def command() -> None:
     """Look up facts: GPUs, boxes, models, failures, flags, measurements."""
 
@@ -106,7 +106,7 @@ def update(name: str | None, yes: bool, offline: bool, output: Output) -> None:
     Its head must be signed by a pinned key and be no older than what was seen. Rows are facts: none becomes a command,
     and kinds that decide what is run come with a release only. Exit code 1 if there is something, and it is not taken.
     """
-    from upright.app.pages.catalogue_offer_page import offer_page
+    from upright.app.pages.catalogue_update_page import offer_page
     from upright.evidence.share.catalogue_update import offer_of, take
 
     offer = offer_of(name, offline=offline)
@@ -148,7 +148,7 @@ def rollback(name: str | None, output: Output) -> None:
 @output_options
 def build(folder: Path, rows: Path, name: str, key: Path, output: Output) -> None:
     """Make a signed catalogue in FOLDER from ROWS (KIND.yaml, or KIND/*.yaml): for its keeper."""
-    from upright.app.pages.catalogue_offer_page import built_catalogue_page
+    from upright.app.pages.catalogue_update_page import built_catalogue_page
     from upright.evidence.share.catalogue_building import build_catalogue
 
     built = build_catalogue(folder, rows, name=name, key=key)

@@ -1,4 +1,4 @@
-"""compare: models, boxes and engines -> one table side by side, and a picture."""
+"""`upright compare`: models, boxes and engines in one table, and as a picture."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from upright.app.cli.options import BANDWIDTH, ENGINE, MEMORY, Number, given, goal_options
+from upright.app.cli.options import BANDWIDTH, ENGINE, MEMORY, Number, goal_options, typed_words
 from upright.app.cli.output import Output, output_options, page_width
-from upright.app.cli.planned import FOR_ANY_MODEL, use_option
+from upright.app.cli.plan_options import FOR_ANY_MODEL, use_option
 
 
 @click.command(name="compare")
@@ -39,11 +39,11 @@ def command(output: Output, models: Sequence[str], **wanted: Any) -> None:
     from upright.app.pages.compare_page import compare_page
     from upright.app.pages.compare_picture import draw_picture
     from upright.facts.records.plan import Goal
-    from upright.planning.requests.asked_columns import AskedColumns, prices_of_boxes
+    from upright.planning.requests.compare_arguments import CompareArguments, prices_of_boxes
 
     goal = Goal(context_tokens=wanted["context"], users=wanted["users"], use=wanted["use"])
     boxes, engines = wanted["boxes"] or (None,), wanted["engines"] or (None,)
-    asked = AskedColumns(models, boxes, engines, wanted["host_memory"], wanted["host_bandwidth"], goal)
+    asked = CompareArguments(models, boxes, engines, wanted["host_memory"], wanted["host_bandwidth"], goal)
     typed = (wanted[name] for name in ("prices", "rents", "watts"))
     prices = prices_of_boxes(len(boxes), *typed, kilowatt_hour=wanted["kwh"], api_million=wanted["api_price"])
     comparison = asked.comparison(prices)
@@ -52,7 +52,7 @@ def command(output: Output, models: Sequence[str], **wanted: Any) -> None:
     output.show(compare_page(comparison, page_width()))
     if wanted["svg"] is not None:
         draw_picture(comparison, wanted["svg"])
-    kept = given(*FOR_ANY_MODEL[:3], "host_memory", "host_bandwidth")
+    kept = typed_words(*FOR_ANY_MODEL[:3], "host_memory", "host_bandwidth")
     if (best := next((column for column in reversed(comparison.columns) if column.fits), None)) is None:
         output.next("recommend", *kept)
         output.no()

@@ -1,4 +1,4 @@
-"""`upright completion`: the tree of verbs -> a script for a shell."""
+"""`upright completion`: a completion script for a shell."""
 
 from __future__ import annotations
 

@@ -20,15 +20,15 @@ def command(output: Output) -> None:
     whose answers are judged by rules, and writes a report. The engine is stopped and its files are removed; the report
     stays. Nothing is downloaded: without an engine it says how to get one.
     """
-    from upright.app.pages.engine_page import ways_page
+    from upright.app.pages.engine_page import install_page
     from upright.base.errors import EngineError
-    from upright.flows.line.demonstrating import demonstrate
+    from upright.flows.line.demo import demonstrate
 
     began = time.monotonic()
     demonstration = demonstrate(tell=say)
     if demonstration.run is None:
         output.answer({"stands": None, "ways": [asdict(way) for way in demonstration.ways]})
-        output.show(ways_page(demonstration.ways, demonstration.box, page_width()))
+        output.show(install_page(demonstration.ways, demonstration.box, page_width()))
         hint = "get one by the commands above, then: upright demo; plans need none: upright recommend --box 1x-rtx-4090"
         raise EngineError(f"{demonstration.missing} was not found on this machine", hint=hint)
     answer_run(demonstration.run, output)

@@ -30,7 +30,7 @@ def command(log: str | None, engine: str | None, previous: bool, issue: bool, ou
     docker logs vllm 2>&1 | upright diagnose -
     """
     from upright.app.pages.diagnosis_page import attempts_page, diagnosis_page
-    from upright.flows.line.diagnosed import attempts_on, diagnosis_before, diagnosis_of, is_a_log, issue_of
+    from upright.flows.line.diagnosing import attempts_on, diagnosis_before, diagnosis_of, is_a_log, issue_of
 
     if previous and is_a_log(log):
         raise click.UsageError("--previous is for a deployment: a log is one file")

@@ -14,7 +14,7 @@ from upright.app.cli.output import Output, output_options
 @output_options
 def command(deployment: str | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment."""
-    from upright.app.pages.pages import deployment_page, stopping_page
+    from upright.app.pages.deployment_pages import deployment_page, stopping_page
     from upright.facts import store
     from upright.facts.records.deployment import RUNNING
     from upright.serving.launch import status, stop

@@ -1,4 +1,4 @@
-"""Options that name an engine's files and the Triton that compiles them -> EngineSource and Compiler."""
+"""Options that name an engine's files and the Triton that compiles them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from upright.app.cli.options import ENGINE
 from upright.app.cli.output import say
-from upright.base.terminal.door import sealed
+from upright.base.terminal.safe_output import mark_trusted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,10 +71,10 @@ def _progress() -> Callable[[int, int], None] | None:
     started = time.monotonic()
 
     def tell(done: int, of: int) -> None:
-        from upright.base.units import duration
+        from upright.base.units import format_duration
 
         left = (time.monotonic() - started) / done * (of - done)
-        progress_line = f"compiled {done} of {of}, about {duration(left)} left" if done < of else ""
-        click.echo(sealed(f"\r\033[K{progress_line}"), err=True, nl=False)
+        progress_line = f"compiled {done} of {of}, about {format_duration(left)} left" if done < of else ""
+        click.echo(mark_trusted(f"\r\033[K{progress_line}"), err=True, nl=False)
 
     return tell

@@ -1,4 +1,4 @@
-"""explain: a name -> what it is, why it matters, what to do, as a page or as JSON."""
+"""`upright explain`: what a name is, why it matters, and what to do."""
 
 from __future__ import annotations
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from upright.app.cli.options import given, said
+from upright.app.cli.options import refuse_empty, typed_words
 from upright.app.cli.output import Output, say
 
 
 @click.command()
-@click.argument("model", callback=said)
+@click.argument("model", callback=refuse_empty)
 @click.option(
     "-o",
     "--output",
@@ -31,23 +31,23 @@ def command(model: str, folder: Path | None, connections: int, verify: bool, dry
     of the catalogue. Safe to interrupt: the next fetch goes on where this one ended.
     """
     from upright.app.pages.fetch_page import fetched_page, need_page
-    from upright.app.pages.fetch_progress import showing
-    from upright.serving.fetch import fetch, need
+    from upright.app.pages.fetch_progress import fetch_progress_bar
+    from upright.serving.fetch import fetch, fetch_need
 
     output = Output(as_json, None)
-    wanted = need(model, folder=folder)
+    wanted = fetch_need(model, folder=folder)
     if dry_run or wanted.room.lacking_bytes:
         output.answer(wanted.model_dump(mode="json"), lambda console: need_page(console, wanted))
         if wanted.room.lacking_bytes:
             output.no()
-        output.next("fetch", model, *given("folder", "connections", "verify"))
+        output.next("fetch", model, *typed_words("folder", "connections", "verify"))
         return
     try:
-        with showing(model) as on_progress:
+        with fetch_progress_bar(model) as on_progress:
             done = fetch(model, folder=folder, connections=connections, verify=verify, on_progress=on_progress)
     except KeyboardInterrupt:
         say("stopped: what came is kept, and the next fetch goes on from there")
-        output.next("fetch", model, *given("folder", "connections", "verify"))
+        output.next("fetch", model, *typed_words("folder", "connections", "verify"))
         raise click.exceptions.Exit(130) from None
     output.answer({**done.model_dump(mode="json"), "path": done.path}, lambda console: fetched_page(console, done))
     output.next("up", model if folder is None else done.path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from upright.app.cli.options import BANDWIDTH, SECONDS, Number, given, typed
+from upright.app.cli.options import BANDWIDTH, SECONDS, Number, typed_words, was_typed
 from upright.app.cli.output import Output, output_options, page_width, say
 
 
@@ -41,31 +41,31 @@ def command(
     """
     from upright.app.pages.field_page import schedule_page
     from upright.base.errors import UsageError
-    from upright.flows.first_hour.scheduling import FieldRequest, schedule_on
-    from upright.planning.requests.asking import NamedBox, box_named
+    from upright.flows.first_hour.request import FieldRequest, schedule_field_test
+    from upright.planning.requests.plan_arguments import NamedBox, box_named
 
     if sent is not None:
         return _rows(sent, output)
     if box is not None and not dry_run:
         raise UsageError("a field test runs on this machine", hint="look at another box with --dry-run")
     if resume:
-        from upright.flows.first_hour.running import resumed, unfinished
+        from upright.flows.first_hour.field_test import resumed, unfinished
 
         directory = unfinished()
-        resumed(directory, wanted["budget"] if typed("budget") else None)
+        resumed(directory, wanted["budget"] if was_typed("budget") else None)
         return _run(directory, write, output)
     request = FieldRequest(
         wanted["budget"], wanted["spend_limit"], wanted["price_per_hour"], wanted["models"],
         wanted["download_rate"] * 10**9,
     )  # fmt: skip
     machine = box_named(NamedBox(box=box))
-    test = schedule_on(machine, request, here=box is None)
+    test = schedule_field_test(machine, request, here=box is None)
     if dry_run:
         output.answer(test)
         output.show(schedule_page(test, page_width()))
-        output.next("field-test", *given("budget", "spend_limit", "price_per_hour", "models"))
+        output.next("field-test", *typed_words("budget", "spend_limit", "price_per_hour", "models"))
         return None
-    from upright.flows.first_hour.running import begin
+    from upright.flows.first_hour.field_test import begin
 
     if not output.as_json:
         output.show(schedule_page(test, page_width()))
@@ -77,27 +77,29 @@ def command(
 
 
 def _run(directory: Any, write: Path | None, output: Output) -> None:
-    from upright.app.pages.field_page import wrong_page
-    from upright.flows.first_hour.running import run
-    from upright.flows.first_hour.wrong import compared, wrong_lines
+    from upright.app.pages.field_page import errors_page
+    from upright.flows.first_hour.field_test import run
+    from upright.flows.first_hour.prediction_errors import figures_by_error, prediction_error_lines
     from upright.flows.line.agent import ended_like_ctrl_c
 
     with ended_like_ctrl_c():
         done = run(directory, (write or Path("field-test.bundle.json")).absolute(), tell=say)
     output.answer(done.test)
-    output.show(wrong_page(wrong_lines(done.test), page_width()))
+    output.show(errors_page(prediction_error_lines(done.test), page_width()))
     say(f"wrote {done.page} and {done.bundle}")
     output.next("field-test", "--rows", str(done.bundle))
-    wrong = any(one.wrong for one in compared(done.test)) or any(check.verdict == "wrong" for check in done.test.checks)
+    wrong = any(one.wrong for one in figures_by_error(done.test)) or any(
+        check.verdict == "wrong" for check in done.test.checks
+    )
     if wrong or any(outcome.ending == "failed" for outcome in done.test.outcomes):
         output.no()
 
 
 def _rows(path: Path, output: Output) -> None:
     from upright.flows.first_hour.catalogue_rows import propose
-    from upright.flows.first_hour.packing_hour import open_hour
+    from upright.flows.first_hour.field_bundle import open_field_bundle
 
-    proposed = propose(open_hour(path))
+    proposed = propose(open_field_bundle(path))
     output.answer(proposed.told())
     for reason in proposed.refused:
         say(f"not taken: {reason}")

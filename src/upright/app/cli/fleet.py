@@ -1,4 +1,4 @@
-"""fleet: a fleet.yaml -> several boxes behind one endpoint. Command `x` is `upright.app.cli.fleet_x:command`."""
+"""`upright fleet`: several boxes behind one endpoint. Command `x` is `upright.app.cli.fleet_x:command`."""
 
 from __future__ import annotations
 

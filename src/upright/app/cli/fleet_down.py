@@ -19,13 +19,13 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     no (exit code 1) if one of them may still run, or has left keys, on a machine that cannot be reached.
     """
     from upright.app.pages.fleet_page import ended_page, status_page
-    from upright.flows.fleet.looking import look
-    from upright.flows.fleet.naming import file_of, started_fleet
+    from upright.flows.fleet.current_status import fleet_status
+    from upright.flows.fleet.named_fleet import file_of, started_fleet
     from upright.flows.fleet.starting import down
 
     begun = started_fleet(fleet)
     if dry_run:
-        seen = look(begun)
+        seen = fleet_status(begun)
         output.answer(seen.to_dict(), lambda console: status_page(console, seen))
         say("these would be stopped, the router first")
         output.next("fleet", "down", begun.name)

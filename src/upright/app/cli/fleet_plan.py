@@ -22,15 +22,15 @@ def command(output: Output, file: Path) -> None:
     from upright.app.pages.fleet_page import plans_page
     from upright.base.host import LocalHost
     from upright.flows.fleet import read_fleet
-    from upright.flows.fleet.preparing import plan_fleet
-    from upright.flows.fleet.rendered import clusters_here
-    from upright.flows.fleet.rolling import planned_changes, would_change
+    from upright.flows.fleet.box_plans import plan_fleet
+    from upright.flows.fleet.rendering import cluster_advice
+    from upright.flows.fleet.rolling import planned_changes, roll_preview
 
     fleet = read_fleet(file)
     plans = plan_fleet(fleet, file.parent, tell=say)
-    steps = would_change(fleet, plans)
+    steps = roll_preview(fleet, plans)
     output.answer(planned_changes(fleet, plans, steps), lambda console: plans_page(console, plans, steps))
-    if (advice := clusters_here(fleet, LocalHost())) is not None:
+    if (advice := cluster_advice(fleet, LocalHost())) is not None:
         say(advice)
     if not all(box_plan.ready for box_plan in plans):
         output.no()

@@ -28,16 +28,16 @@ def command(output: Output, file: Path, to: str, folder: str, into: Path | None,
     """
     from upright.facts.store import write_inside
     from upright.flows.fleet import read_fleet
-    from upright.flows.fleet.preparing import plan_fleet
-    from upright.flows.fleet.rendered import for_cluster, rendered
-    from upright.planning.rendering.handover import PodWire
+    from upright.flows.fleet.box_plans import plan_fleet
+    from upright.flows.fleet.rendering import for_cluster, render_router
+    from upright.planning.rendering.cluster_files import PodRdma
 
     fleet = read_fleet(file)
     if to in ("cluster", "slurm"):
         plans = plan_fleet(fleet, file.parent, tell=say)
-        made = for_cluster(fleet, to, plans, wire=PodWire(rdma) if rdma else None)
+        made = for_cluster(fleet, to, plans, wire=PodRdma(rdma) if rdma else None)
     else:
-        made = rendered(fleet, to, folder=folder)
+        made = render_router(fleet, to, folder=folder)
     if into is not None:
         for name, text in made.files.items():
             write_inside(into / name, text, into)

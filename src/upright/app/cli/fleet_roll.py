@@ -33,13 +33,13 @@ def command(
     from upright.app.pages.fleet_page import plans_page, roll_page
     from upright.flows.fleet import read_fleet
     from upright.flows.fleet.rolling import roll
-    from upright.flows.fleet.waves import Width
+    from upright.flows.fleet.waves import RollWidth
 
     fleet = read_fleet(file)
     if dry_run:
         _show_changes(output, fleet, file, again)
         return
-    rolled = roll(fleet, file, tell=say, again=again, width=Width(canary, max_unavailable))
+    rolled = roll(fleet, file, tell=say, again=again, width=RollWidth(canary, max_unavailable))
     if rolled.roll is None:
         output.answer(
             [box_plan.to_dict() for box_plan in rolled.plans], lambda console: plans_page(console, rolled.plans)
@@ -56,16 +56,16 @@ def command(
 
 def _show_changes(output: Output, fleet: Fleet, file: Path, again: bool) -> None:
     from upright.app.pages.fleet_page import plans_page, steps_page
-    from upright.flows.fleet.naming import started_fleet
-    from upright.flows.fleet.preparing import plan_fleet
-    from upright.flows.fleet.rolling import would_change
+    from upright.flows.fleet.box_plans import plan_fleet
+    from upright.flows.fleet.named_fleet import started_fleet
+    from upright.flows.fleet.rolling import roll_preview
 
     started_fleet(str(file))
     plans = plan_fleet(fleet, file.parent, tell=say)
     if not all(box_plan.ready for box_plan in plans):
         output.answer([box_plan.to_dict() for box_plan in plans], lambda console: plans_page(console, plans))
         output.no()
-    steps = would_change(fleet, plans, again=again) or ()
+    steps = roll_preview(fleet, plans, again=again) or ()
     changes = {box_plan.box.name: False for box_plan in plans} | {step.name: True for step in steps}
     output.answer(changes, lambda console: steps_page(console, steps))
     output.next("fleet", "roll", str(file))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.app.cli.options import ENGINE, TOKENS, Number, Spelled, given
+from upright.app.cli.options import ENGINE, TOKENS, Number, ParsedType, typed_words
 from upright.app.cli.output import Output, note, output_options, page_width, say
-from upright.app.cli.planned import MACHINE, box_options, goal_of, named_box, use_option
+from upright.app.cli.plan_options import MACHINE, box_options, goal_of, named_box, use_option
 from upright.base.units import parse_named_numbers
 
 if TYPE_CHECKING:
     from upright.facts.records.plan import Use
-    from upright.planning.requests.sizes import Sized
+    from upright.planning.requests.fleet_sizing import SizedFleet
     from upright.planning.sizing.answer import ServingBox
 
 _ENOUGH = {True: "enough", False: "too few"}
@@ -28,8 +28,8 @@ _ASKED = (
 """Everything of a call but its promise."""
 
 
-def named_numbers(*known: str) -> Spelled[dict[str, float]]:
-    return Spelled("pairs", lambda text: parse_named_numbers(text, known))
+def named_numbers(*known: str) -> ParsedType[dict[str, float]]:
+    return ParsedType("pairs", lambda text: parse_named_numbers(text, known))
 
 
 @click.command(name="size")
@@ -86,9 +86,9 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
     (exit code 1) if even one user alone on a box would not be served as promised.
     """
     from upright.app.pages.sizing_page import sizing_page, unused_sentence
-    from upright.planning.requests.sizes import SizeRequest, promise_of, size_request
+    from upright.planning.requests.fleet_sizing import SizeRequest, size_request, slo_of
 
-    promise, habits, prices = promise_of(wanted["slo"]), wanted["usage"], wanted["price"]
+    promise, habits, prices = slo_of(wanted["slo"]), wanted["usage"], wanted["price"]
     request = SizeRequest(
         users, use, promise, habits, prices, wanted["host_watts"], wanted["seed"], wanted["spares"], wanted["exact"]
     )
@@ -105,11 +105,11 @@ def command(output: Output, model: str | None, users: int, use: Use, why: bool, 
     if serving.at_once is None or model is None:
         output.next("bench")
     elif Path(model).is_file():
-        output.next("render", model, *given(*MACHINE))
+        output.next("render", model, *typed_words(*MACHINE))
     else:
         at_once = ["--users", str(serving.at_once)] if serving.at_once > 1 else []
-        context = ["--context", str(serving.context_tokens)] if wanted["context"] is None else given("context")
-        output.next("plan", model, *given(*MACHINE, "use", *_ENGINE), *context, *at_once)
+        context = ["--context", str(serving.context_tokens)] if wanted["context"] is None else typed_words("context")
+        output.next("plan", model, *typed_words(*MACHINE, "use", *_ENGINE), *context, *at_once)
 
 
 def _tell(what: str, boxes: int, kept: bool) -> None:
@@ -117,15 +117,15 @@ def _tell(what: str, boxes: int, kept: bool) -> None:
         say(f"{what}: {boxes:,} box{'es' if boxes > 1 else ''} {'are' if boxes > 1 else 'is'} {_ENOUGH[kept]}")
 
 
-def _refuse(output: Output, model: str | None, sized: Sized) -> None:
-    from upright.app.pages.sizing_page import alone_sentence, kept_words
+def _refuse(output: Output, model: str | None, sized: SizedFleet) -> None:
+    from upright.app.pages.sizing_page import alone_sentence, reachable_slo_words
 
     first, rate = sized.alone()
     why = alone_sentence(sized.demand.promise, first, rate)
-    slo = kept_words(sized.demand.promise, first, rate)
+    slo = reachable_slo_words(sized.demand.promise, first, rate)
     output.answer({"kept": False, "first_token_seconds": first, "tokens_per_second": rate, "why": why})
     output.show(f"No number of boxes is enough.\n{why}\n{sized.serving.curve.why}")
-    output.next("fleet", "size", *([model] if model else []), "--slo", slo, *given(*_ASKED))
+    output.next("fleet", "size", *([model] if model else []), "--slo", slo, *typed_words(*_ASKED))
     output.no()
 
 
@@ -134,8 +134,8 @@ def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[Servi
     from upright.base.errors import UsageError
 
     if wanted["evidence"]:
-        from upright.flows.fleet.evidence import measured_box
-        from upright.planning.sizing.ways import BoxEvidence
+        from upright.flows.fleet.measured_boxes import measured_box
+        from upright.planning.sizing.serving_boxes import BoxEvidence
 
         stated = BoxEvidence((), wanted["context"], wanted["streams"], wanted["pool_tokens"])
         return iter((measured_box(wanted["evidence"], stated),))
@@ -145,9 +145,9 @@ def _ways(model: str | None, use: str, wanted: dict[str, Any]) -> Iterator[Servi
         )
     if wanted["pool_tokens"] is not None:
         raise UsageError("--pool-tokens goes with --evidence: a plan counts its cache itself", hint="leave it out")
-    from upright.planning.requests.asking import ask, plan_of_file
-    from upright.planning.requests.sizes import planned_ways
+    from upright.planning.requests.fleet_sizing import planned_configurations
+    from upright.planning.requests.plan_arguments import make_plan_request, plan_of_file
 
     wishes = {name: wish for name, wish in wanted.items() if name != "users"}  # people, not requests at once
-    request = ask(model, named_box(wanted), goal_of({**wishes, "use": use}))
-    return planned_ways(request, streams=wanted["streams"], as_it_is=plan_of_file(model) is not None)
+    request = make_plan_request(model, named_box(wanted), goal_of({**wishes, "use": use}))
+    return planned_configurations(request, streams=wanted["streams"], as_it_is=plan_of_file(model) is not None)

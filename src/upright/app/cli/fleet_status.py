@@ -17,12 +17,12 @@ def command(output: Output, fleet: str | None) -> None:
     The answer is no (exit code 1) unless every box is ready and gets requests.
     """
     from upright.app.pages.fleet_page import status_page
+    from upright.flows.fleet.current_status import fleet_status
     from upright.flows.fleet.directory import FleetDir
-    from upright.flows.fleet.looking import look
-    from upright.flows.fleet.naming import file_of, started_fleet
+    from upright.flows.fleet.named_fleet import file_of, started_fleet
 
     begun = started_fleet(fleet)
-    seen = look(begun)
+    seen = fleet_status(begun)
     output.answer(seen.to_dict(), lambda console: status_page(console, seen))
     if seen.roll is not None:
         say(seen.roll)

@@ -22,8 +22,8 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
     """
     from upright.app.pages.fleet_page import plans_page, status_page
     from upright.flows.fleet import read_fleet
-    from upright.flows.fleet.looking import look
-    from upright.flows.fleet.preparing import plan_fleet
+    from upright.flows.fleet.box_plans import plan_fleet
+    from upright.flows.fleet.current_status import fleet_status
     from upright.flows.fleet.starting import up
 
     fleet = read_fleet(file)
@@ -37,7 +37,7 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
         output.answer([box_plan.to_dict() for box_plan in made.plans], lambda console: plans_page(console, made.plans))
         output.next("fleet", "plan", str(file))
         output.no()
-    seen = look(fleet)
+    seen = fleet_status(fleet)
     proof = made.evidence.to_dict() if made.evidence else None
     output.answer({**seen.to_dict(), "proof": proof}, lambda console: status_page(console, seen))
     if made.evidence is not None:

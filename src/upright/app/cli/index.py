@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from upright.app.cli.lazy import Whole
+from upright.app.cli.lazy import FullSummaryGroup
 from upright.app.cli.output import Output, output_options
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-@click.group(name="index", cls=Whole)
+@click.group(name="index", cls=FullSummaryGroup)
 def command() -> None:
     """Search evidence that others shared, and keep an index of it: static files, signed, no server."""
 
@@ -33,9 +33,9 @@ def search(
     Without a box, or without a model, it shows what is here: published reports as claims, and what was searched before.
     """
     from upright.app.pages.index_page import search_page
-    from upright.evidence.share.index_asking import asked
+    from upright.evidence.share.index_requests import search_indexes
 
-    answers = asked(model, gpu, gpus, name, offline=offline)
+    answers = search_indexes(model, gpu, gpus, name, offline=offline)
     for fault in answers.faults:
         click.echo(f"not shown: {fault}", err=True)
     output.answer([answer.told() for answer in answers.indexed], lambda console: search_page(console, answers.indexed))
@@ -50,9 +50,9 @@ def search(
 def show(identity: str, output: Output) -> None:
     """Show what is known of a bundle that was searched before, by the beginning of its identity."""
     from upright.app.pages.index_page import pointer_page
-    from upright.evidence.share.index_asking import known
+    from upright.evidence.share.index_requests import known_bundle
 
-    pointer = known(identity).pointer
+    pointer = known_bundle(identity).pointer
     output.answer(pointer.model_dump(mode="json"), lambda console: pointer_page(console, pointer))
     output.next("index", "fetch", pointer.identity)
 
@@ -63,9 +63,9 @@ def show(identity: str, output: Output) -> None:
 def fetch(identity: str, output: Output) -> None:
     """Bring a bundle from where its author keeps it, hold it against its identity, and verify it."""
     from upright.app.pages.verify_page import verification_page
-    from upright.evidence.share.index_asking import brought
+    from upright.evidence.share.index_requests import fetch_known_bundle
 
-    path, verification = brought(identity)
+    path, verification = fetch_known_bundle(identity)
     output.answer(verification.model_dump(mode="json"), lambda console: verification_page(console, verification))
     output.next("verify", str(path))
     if verification.level == "broken":
@@ -80,9 +80,9 @@ def fetch(identity: str, output: Output) -> None:
 @output_options
 def add(name: str, url: str, key: Path | None, learn: bool, output: Output) -> None:
     """Read an index too: pin its address and the keys that sign it."""
-    from upright.evidence.share.index_asking import pinned_to
+    from upright.evidence.share.index_requests import pin_named_index
 
-    index = pinned_to(name, url, key, learn=learn)
+    index = pin_named_index(name, url, key, learn=learn)
     output.answer(index.model_dump(mode="json"), lambda console: console.print(f"{name}: {url}", markup=False))
     output.next("index", "search", "MODEL", "--index", name)
 
@@ -93,9 +93,9 @@ def add(name: str, url: str, key: Path | None, learn: bool, output: Output) -> N
 @output_options
 def point(bundle: Path, url: str, output: Output) -> None:
     """Verify a bundle and print the pointer to it: one line for a pull request."""
-    from upright.evidence.share.index_asking import pointed
+    from upright.evidence.share.index_requests import make_pointer
 
-    pointer, text = pointed(bundle, url)
+    pointer, text = make_pointer(bundle, url)
     output.answer(pointer.model_dump(mode="json"), lambda console: console.print(text, soft_wrap=True, markup=False))
 
 
@@ -130,8 +130,8 @@ def build(
 ) -> None:
     """Put pointers into an index: only their shards, their bins and the head are written anew."""
     from upright.app.pages.index_page import built_page
-    from upright.evidence.share.index_asking import built
+    from upright.evidence.share.index_requests import build_from_files
 
-    made = built(folder, pointers, key, {revoke: reason or "revoked"} if revoke else {})
+    made = build_from_files(folder, pointers, key, {revoke: reason or "revoked"} if revoke else {})
     output.answer(made.model_dump(mode="json"), lambda console: built_page(console, made))
     output.next("index", "add", "NAME", str(folder))

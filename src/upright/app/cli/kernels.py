@@ -1,4 +1,4 @@
-"""kernels: an engine's Triton kernels and a target -> whether each fits, as a page or as JSON."""
+"""`upright kernels`: whether an engine's Triton kernels fit a GPU architecture."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from upright.app.cli.engine_source import engine_options
-from upright.app.cli.lazy import Whole
+from upright.app.cli.lazy import FullSummaryGroup
 from upright.app.cli.options import model_argument
 from upright.app.cli.output import Output, output_options, say
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from upright.proof.kernels.sources import EngineSource
 
 
-@click.group(name="kernels", cls=Whole)
+@click.group(name="kernels", cls=FullSummaryGroup)
 def command() -> None:
     """Prove without a GPU that an engine's kernels fit a silicon."""
 
@@ -41,10 +41,10 @@ def check(
 ) -> None:
     """Compile what MODEL would use, and compare with what the silicon has."""
     from upright.app.pages.kernels_page import check_page
-    from upright.proof.kernels.asked_check import check_asked, silicon_of
+    from upright.proof.kernels.check_request import check_model, target_gpus
 
-    silicon = silicon_of(box, target_name, devices)
-    kernel_check = check_asked(model, silicon, source, compiler, kv_dtype=kv_dtype)
+    silicon = target_gpus(box, target_name, devices)
+    kernel_check = check_model(model, silicon, source, compiler, kv_dtype=kv_dtype)
     output.answer(kernel_check, lambda console: check_page(console, kernel_check))
     if kernel_check.answer != "fits":
         if remedy := next((one.remedy for one in kernel_check.verdicts if one.remedy), None):
@@ -71,7 +71,7 @@ def search(
     from upright.base.errors import UsageError
     from upright.engines.facets.kernels import Shapes
     from upright.proof import kernels
-    from upright.proof.kernels.capture import way
+    from upright.proof.kernels.capture import kernel_route
     from upright.proof.kernels.search import search as find_tiles
 
     try:
@@ -80,7 +80,9 @@ def search(
         raise UsageError(f"{head} is no head", hint="--head 576/512: a key's width and a value's") from None
     shapes = Shapes(heads, kv_heads, key, value_width, kv_dtype=kernels.kv_type(kv_dtype))
     silicon = kernels.target(target_name)
-    tile_search = find_tiles(way(source.engine, kernel), shapes, source, silicon, compiler, everything=everything)
+    tile_search = find_tiles(
+        kernel_route(source.engine, kernel), shapes, source, silicon, compiler, everything=everything
+    )
     from upright.app.pages.kernels_page import tiles_page
 
     output.answer(tile_search, lambda console: tiles_page(console, tile_search))
@@ -101,7 +103,7 @@ def moe(
     from upright.proof import kernels
     from upright.proof.kernels import moe as configurations
 
-    silicon, files = kernels.target(target_name), configurations.shipped(source, device)
+    silicon, files = kernels.target(target_name), configurations.tuned_files(source, device)
     moe_check = configurations.check_moe(files, source, silicon, compiler)
     if dtype is not None:
         kind = None if dtype == "bf16" else dtype

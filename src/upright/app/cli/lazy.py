@@ -1,4 +1,4 @@
-"""A table of names -> commands that are imported when they are called: help must be instant."""
+"""Command groups that import a command only when it is called, so that help is instant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(self.table.items()))
 
 
-class Whole(click.Group):
+class FullSummaryGroup(click.Group):
     """A group whose help has the whole first paragraph of each command: click would cut it."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -24,7 +24,7 @@ def command(deployment: str | None, follow: bool, lines: int | None, previous: b
     directory = store.find(deployment)
     log = directory.log
     if previous:
-        older = logs.previous(directory)
+        older = logs.earlier_logs(directory)
         if not older or follow:
             why = "a log of the past has an end" if older else f"{directory.name} was started only once"
             raise UsageError(f"{why}: there is nothing to show", hint=f"upright logs {directory.name}")

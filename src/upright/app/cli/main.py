@@ -1,4 +1,4 @@
-"""argv -> one verb of the house.
+"""The command line: the table of verbs, and expected errors as two lines.
 
 Help must be instant: the table below is all that `upright --help` loads; a verb's own module is imported when it is
 called. A test holds every line of the table against the verb's docstring.
@@ -14,10 +14,10 @@ import click
 from upright import __version__
 from upright.app.cli.lazy import LazyGroup
 from upright.base.errors import UprightError
-from upright.base.foreign import fit
-from upright.base.home import close_to_others
-from upright.base.terminal.complaints import complain, lost, own_fault, typed_command
-from upright.base.terminal.door import prepare_streams
+from upright.base.home import restrict_umask
+from upright.base.terminal.error_messages import print_bug, print_error, print_os_error, typed_command
+from upright.base.terminal.safe_output import prepare_streams
+from upright.base.untrusted_text import checked_name
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Know before you act": {
@@ -121,24 +121,24 @@ def cli() -> None:
 def main() -> None:
     """Expected errors become two lines, bugs keep their traceback; both end with 2, since 1 is an answer."""
     prepare_streams()
-    close_to_others()
+    restrict_umask()
     try:
         if sys.argv[1:2] != ["explain"]:  # which takes a line of a log as it is
             for word in sys.argv[1:]:
-                fit(word, _LONGEST_WORD)
+                checked_name(word, _LONGEST_WORD)
         code = cli.main(prog_name="upright", standalone_mode=False)
     except UprightError as error:
-        complain(error.message, error.hint)
+        print_error(error.message, error.hint)
         sys.exit(2)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(2)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else typed_command(cli, sys.argv[1:])
-        complain(error.format_message(), f"{where} --help")
+        print_error(error.format_message(), f"{where} --help")
         sys.exit(2)
     except click.ClickException as error:
-        complain(error.format_message(), None)
+        print_error(error.format_message(), None)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
@@ -148,12 +148,12 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         if error.errno not in _NOT_OURS:
-            own_fault(error, __version__)
+            print_bug(error, __version__)
         else:
-            lost(error)
+            print_os_error(error)
         sys.exit(2)
     except Exception as error:
-        own_fault(error, __version__)
+        print_bug(error, __version__)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 

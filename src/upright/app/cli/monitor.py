@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from upright.app.cli.options import SECONDS, often_enough
+from upright.app.cli.options import SECONDS, checked_interval
 from upright.app.cli.output import Output, say
 from upright.base.errors import UsageError
 
@@ -33,25 +33,25 @@ def command(
 
     Without names, every deployment that runs. The files hold no key, only where it lies.
     """
-    from upright.app.pages.monitor_page import keys_sentence, monitor_page, monitor_shown
+    from upright.app.pages.monitor_page import keys_sentence, monitor_json, monitor_page
     from upright.flows.fleet.metrics_targets import metrics_targets
     from upright.serving.monitor.alerts import AlertLimits
-    from upright.serving.monitor.files import MonitorWishes, monitoring_files
-    from upright.serving.monitor.prometheus_folder import judged_by_promtool, write_files
+    from upright.serving.monitor.files import MonitorOptions, monitoring_files
+    from upright.serving.monitor.prometheus_folder import check_with_promtool, write_files
 
     for address in alertmanagers:
         if not re.fullmatch(r"[\w.\[\]:-]+:\d+", address):
             raise UsageError(f"{address!r} is no HOST:PORT", hint="--alertmanager 127.0.0.1:9093")
     limits = AlertLimits(patience_seconds=patience, first_token_seconds=ttft, token_seconds=tpot)
-    wishes = MonitorWishes(often_enough(every), limits, alertmanagers)
+    wishes = MonitorOptions(checked_interval(every), limits, alertmanagers)
     targets = metrics_targets(deployments, fleet, say)
     files = monitoring_files(targets, wishes, folder.absolute())
     changed: list[str] = []
     if not dry_run:
         changed = write_files(folder, files)
-        if judged_by_promtool(folder):
+        if check_with_promtool(folder):
             say("promtool accepts the configuration and the rules")
-    shown = monitor_shown(targets, wishes, folder, files)
+    shown = monitor_json(targets, wishes, folder, files)
     Output(as_json, None).answer(shown, lambda console: monitor_page(console, shown, dry_run=dry_run))
     if changed:
         say(f"note: {', '.join(changed)} changed; for a Prometheus that runs already: kill -HUP $(pgrep -x prometheus)")

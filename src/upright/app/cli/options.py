@@ -36,7 +36,7 @@ class Number(click.FloatRange):
         return float(number)
 
 
-class Spelled(click.ParamType[T]):
+class ParsedType(click.ParamType[T]):
     """What another room reads from a word; a default that is read already is left as it is."""
 
     def __init__(self, name: str, read: Callable[[str], T]) -> None:
@@ -83,9 +83,9 @@ def _letters(name: str) -> str:
 
 def _address(text: str) -> str:
     """One with a password in it is refused before anything repeats it."""
-    from upright.serving.endpoint.address import plain_address
+    from upright.serving.endpoint.address import without_credentials
 
-    return plain_address(text)
+    return without_credentials(text)
 
 
 def _rung(text: str) -> str:
@@ -97,14 +97,14 @@ def _rung(text: str) -> str:
     return text
 
 
-TOKENS = Spelled("tokens", units.parse_tokens)
-SECONDS = Spelled("time", units.parse_duration)
-COUNTS = Spelled("numbers", units.parse_counts)
-MEMORY = Spelled("memory", _of_a_machine(units.parse_memory))
-BANDWIDTH = Spelled("bandwidth", _of_a_machine(_bandwidth))
-ENGINE = Spelled("engine", _engine)
-ADDRESS = Spelled("url", _address)
-RUNG = Spelled("rung", _rung)
+TOKENS = ParsedType("tokens", units.parse_tokens)
+SECONDS = ParsedType("time", units.parse_duration)
+COUNTS = ParsedType("numbers", units.parse_counts)
+MEMORY = ParsedType("memory", _of_a_machine(units.parse_memory))
+BANDWIDTH = ParsedType("bandwidth", _of_a_machine(_bandwidth))
+ENGINE = ParsedType("engine", _engine)
+ADDRESS = ParsedType("url", _address)
+RUNG = ParsedType("rung", _rung)
 
 engine_option = click.option(
     "--engine", type=ENGINE, help=f"Only this engine: {', '.join(OURS)}, or one that a package brings."
@@ -115,7 +115,7 @@ def to_option(function: F) -> F:
     return click.option("--to", type=RUNG, default="smoke", show_default=True, help="The last rung to climb.")(function)
 
 
-def often_enough(seconds: float) -> float:
+def checked_interval(seconds: float) -> float:
     """Engines are asked this often: more would be a load of its own."""
     if seconds < _LEAST_SECONDS:
         raise UsageError(f"{seconds:g} s between two readings is too short", hint="--every 1s")
@@ -138,19 +138,19 @@ def port_option(function: F) -> F:
     )(function)
 
 
-def typed(name: str) -> bool:
+def was_typed(name: str) -> bool:
     """Whether the person said so, in words or in the environment."""
     source = click.get_current_context().get_parameter_source(name)
     return source in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
-def given(*names: str) -> list[str]:
+def typed_words(*names: str) -> list[str]:
     """The options of this call that the person typed, as words of the next command."""
     context = click.get_current_context()
     arguments: list[str] = []
     for option in context.command.params:
         name = option.name or ""
-        if name in names and isinstance(option, click.Option) and typed(name):
+        if name in names and isinstance(option, click.Option) and was_typed(name):
             typed_value = context.params[name]
             if option.is_flag:
                 arguments.append(
@@ -186,10 +186,10 @@ def model_argument(function: F) -> F:
     """MODEL, and what it may be in the help of a verb that does not say it itself."""
     help_text = cleandoc(function.__doc__ or "")
     function.__doc__ = help_text if "MODEL is" in help_text else f"{help_text}\n\n{_MODEL}"
-    return click.argument("model", callback=said)(function)
+    return click.argument("model", callback=refuse_empty)(function)
 
 
-def said(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def refuse_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """A name that is empty would mean the folder that one is in."""
     if value is not None and not value.strip():
         raise click.BadParameter("it is empty", context, parameter)

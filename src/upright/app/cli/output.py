@@ -1,4 +1,4 @@
-"""A record -> what the person or the program asked to see.
+"""Where a verb's answer goes: a page, JSON, or a file.
 
 stdout is the answer (a page for people, or with --json the record and nothing else), stderr is the talk, and the last
 line of the talk is the next command to type.
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from upright.base.errors import UsageError
-from upright.base.terminal.door import sealed, uncoloured
-from upright.base.terminal.talk import note as note
-from upright.base.terminal.talk import page_width as page_width
-from upright.base.terminal.talk import say as say
-from upright.base.terminal.talk import stdout_console as stdout_console
+from upright.base.terminal.messages import note as note
+from upright.base.terminal.messages import page_width as page_width
+from upright.base.terminal.messages import say as say
+from upright.base.terminal.messages import stdout_console as stdout_console
+from upright.base.terminal.safe_output import mark_trusted, uncoloured
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +55,7 @@ class Output:
             shown = stdout_console()
             with shown.capture() as capture:
                 page(shown)
-            click.echo(sealed("".join(f"{line.rstrip()}\n" for line in capture.get().split("\n")[:-1])), nl=False)
+            click.echo(mark_trusted("".join(f"{line.rstrip()}\n" for line in capture.get().split("\n")[:-1])), nl=False)
 
     @property
     def wants_record(self) -> bool:

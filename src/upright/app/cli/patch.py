@@ -1,4 +1,4 @@
-"""patch: a row of the catalogue and an installed engine -> applied, verified or reverted, with proof."""
+"""`upright patch`: apply, verify or revert a patch of an installed engine, with proof."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from upright.app.cli.engine_source import engine_options
-from upright.app.cli.lazy import Whole
+from upright.app.cli.lazy import FullSummaryGroup
 from upright.app.cli.output import Output, output_options, say
-from upright.base.terminal.lines import line
+from upright.base.terminal.wrapping import print_wrapped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from upright.proof.kernels.sources import EngineSource
 
 
-@click.group(name="patch", cls=Whole)
+@click.group(name="patch", cls=FullSummaryGroup)
 def command() -> None:
     """Patch an installed engine, with proof, and take it back."""
 
@@ -29,11 +29,11 @@ def command() -> None:
 @output_options
 def list_(output: Output, source: EngineSource) -> None:
     """Say which patches there are for this engine, and what each is for its files."""
-    from upright.app.pages.patch_page import patch_told, patches_page
+    from upright.app.pages.patch_page import patch_json, patches_page
     from upright.proof.kernels import patching
 
-    patches = [patching.look(row, source) for row in patching.patches(source.engine)]
-    output.answer([patch_told(patch) for patch in patches], lambda console: patches_page(console, patches))
+    patches = [patching.match_patch(row, source) for row in patching.patches(source.engine)]
+    output.answer([patch_json(patch) for patch in patches], lambda console: patches_page(console, patches))
 
 
 @command.command()
@@ -44,18 +44,18 @@ def list_(output: Output, source: EngineSource) -> None:
 @output_options
 def apply(output: Output, source: EngineSource, compiler: Compiler, name: str, dry_run: bool, yes: bool) -> None:
     """Show the diff, compile before and after, then change the file and keep the original beside it."""
-    from upright.app.pages.patch_page import patch_told, proof_lines
+    from upright.app.pages.patch_page import patch_json, proof_lines
     from upright.base.errors import EngineError
     from upright.proof.kernels import patching
 
-    patch = patching.look(patching.patch(name, source.engine), source)
-    before = patching.prove(patch, compiler) if patch.file else []
+    patch = patching.match_patch(patching.patch(name, source.engine), source)
+    before = patching.patch_verdicts(patch, compiler) if patch.file else []
     if reason := patching.refusal(patch, before):
-        answer = patch_told(patch, refused=reason, before=before)
-        output.answer(answer, lambda console: line(console, f"refused: {reason}"))
+        answer = patch_json(patch, refused=reason, before=before)
+        output.answer(answer, lambda console: print_wrapped(console, f"refused: {reason}"))
         output.no()
-    text, change = patching.edited(patch), patching.diff(patch)
-    after = patching.prove(patch, compiler, text)
+    text, change = patching.patched_text(patch), patching.diff(patch)
+    after = patching.patch_verdicts(patch, compiler, text)
     if any(verdict.verdict != "fits" for verdict in after):
         raise EngineError(f"{name} would not help: {next(v.why for v in after if v.verdict != 'fits')}")
     say(change)
@@ -65,9 +65,9 @@ def apply(output: Output, source: EngineSource, compiler: Compiler, name: str, d
         _ask(patch.file, source, yes)
         patching.write(patch, text)
     state = "applicable" if dry_run else "applied"
-    answer = patch_told(patch, state=state, diff=change, before=before, after=after)
+    answer = patch_json(patch, state=state, diff=change, before=before, after=after)
     done = "would be changed" if dry_run else f"patched; the original is {patch.backup.name} beside it"
-    output.answer(answer, lambda console: line(console, f"{patch.file} {done}"))
+    output.answer(answer, lambda console: print_wrapped(console, f"{patch.file} {done}"))
     if not dry_run:
         say("an engine that is running keeps its old kernels until it is started again")
     output.next("patch", "apply" if dry_run else "verify", name, *_words(source))
@@ -79,13 +79,13 @@ def apply(output: Output, source: EngineSource, compiler: Compiler, name: str, d
 @output_options
 def verify(output: Output, source: EngineSource, compiler: Compiler, name: str) -> None:
     """Say whether the file is the original with exactly this edit, and whether its kernels fit now."""
-    from upright.app.pages.patch_page import patch_told, verified_page
+    from upright.app.pages.patch_page import patch_json, verified_page
     from upright.proof.kernels import patching
 
-    patch = patching.look(patching.patch(name, source.engine), source)
-    after = patching.prove(patch, compiler) if patch.file else []
+    patch = patching.match_patch(patching.patch(name, source.engine), source)
+    after = patching.patch_verdicts(patch, compiler) if patch.file else []
     verified = patching.is_verified(patch, after)
-    answer = patch_told(patch, verified=verified, proofs=after)
+    answer = patch_json(patch, verified=verified, proofs=after)
     output.answer(answer, lambda console: verified_page(console, patch, after, verified))
     if not verified:
         output.no()
@@ -99,14 +99,14 @@ def verify(output: Output, source: EngineSource, compiler: Compiler, name: str) 
 @output_options
 def revert(output: Output, source: EngineSource, name: str, dry_run: bool) -> None:
     """Put every byte of the original back."""
-    from upright.app.pages.patch_page import patch_told
+    from upright.app.pages.patch_page import patch_json
     from upright.proof.kernels import patching
 
-    patch = patching.look(patching.patch(name, source.engine), source)
+    patch = patching.match_patch(patching.patch(name, source.engine), source)
     patching.revert(patch, dry_run=dry_run)
     done = "would be put back" if dry_run else "is the original again"
-    answer = patch_told(patch, state="applied" if dry_run else "applicable")
-    output.answer(answer, lambda console: line(console, f"{patch.file} {done}"))
+    answer = patch_json(patch, state="applied" if dry_run else "applicable")
+    output.answer(answer, lambda console: print_wrapped(console, f"{patch.file} {done}"))
     output.next("patch", "list", *_words(source))
 
 

@@ -1,4 +1,4 @@
-"""plan: a model, a box and a goal -> what fits, as a page or as JSON."""
+"""`upright plan`: what fits, for a model, a box and a goal."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.app.cli.options import Number, given, goal_options, model_argument
+from upright.app.cli.options import Number, goal_options, model_argument, typed_words
 from upright.app.cli.output import Output, note, output_options, page_width
-from upright.app.cli.planned import (
+from upright.app.cli.plan_options import (
     FOR_ANY_MODEL,
     GOAL,
-    JUDGED,
+    GOAL_ONLY,
     LIKELY_RAM,
     MACHINE,
+    PLAN_OPTIONS,
     RAM_UNKNOWN,
-    WISHES,
     box_options,
     engine_options,
     goal_of,
@@ -27,7 +27,7 @@ from upright.app.cli.planned import (
 
 if TYPE_CHECKING:
     from upright.facts.records.plan import Nearest
-    from upright.planning.requests.planned import PlannedRequest
+    from upright.planning.requests.plan_request import PlannedRequest
 
 SHOWN = 6
 
@@ -66,14 +66,14 @@ def command(output: Output, model: str, **wanted: Any) -> None:
 def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     from dataclasses import replace
 
-    from upright.app.pages.others_lines import others_lines
+    from upright.app.pages.index_evidence_lines import index_evidence_lines
     from upright.app.pages.plan_page import plan_page
-    from upright.planning.requests.asking import ask, kernel_verdicts
-    from upright.planning.requests.planned import plan_request, ram_words
+    from upright.planning.requests.plan_arguments import kernel_verdicts, make_plan_request
+    from upright.planning.requests.plan_request import plan_request, ram_words
 
     measured = () if wanted["no_measured"] else None
     verdicts = kernel_verdicts(wanted["kernels"])
-    request = ask(
+    request = make_plan_request(
         model,
         named_box(wanted),
         goal_of(wanted),
@@ -92,25 +92,32 @@ def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     own = planned.of_own_type()
     details = {"own": own, "why": wanted["why"], "everything": wanted["everything"], "ram_unknown": unasked}
     output.show(plan_page(plans, choice, page_width(), instead, **details))
-    for sentence in others_lines((model, best.model), planned.request.box):
+    for sentence in index_evidence_lines((model, best.model), planned.request.box):
         note(sentence)
     if unasked:
         note(f"{RAM_UNKNOWN} {ram_words(choice.model)}")
     if best.fits:
         named = model if best.model == choice.model.name else planned.artifact.source
         if wanted["box"] is None:
-            output.next("up", named, *given("context", "users", "engine", "engine_version", "host_cache"))
+            output.next("up", named, *typed_words("context", "users", "engine", "engine_version", "host_cache"))
         else:
-            context = () if wanted["context"] or not given("use") else ("--context", str(best.context_tokens))
-            output.next("render", named, *given(*(name for name in WISHES if name not in JUDGED)), *context)
+            context = () if wanted["context"] or not typed_words("use") else ("--context", str(best.context_tokens))
+            output.next(
+                "render", named, *typed_words(*(name for name in PLAN_OPTIONS if name not in GOAL_ONLY)), *context
+            )
         return
     if unasked:
-        output.next("plan", model, *given(*GOAL, "host_cache", "box", "host_bandwidth"), "--ram", LIKELY_RAM)
+        output.next("plan", model, *typed_words(*GOAL, "host_cache", "box", "host_bandwidth"), "--ram", LIKELY_RAM)
     elif remedies := planned.remedies():
         told = {remedy.split()[0].lstrip("-").replace("-", "_") for remedy in remedies}
-        output.next("plan", model, *given(*(name for name in WISHES if name not in told)), *" ".join(remedies).split())
+        output.next(
+            "plan",
+            model,
+            *typed_words(*(name for name in PLAN_OPTIONS if name not in told)),
+            *" ".join(remedies).split(),
+        )
     elif first := [*([own] if own else ()), *instead]:
-        output.next("plan", first[0].model, *given(*MACHINE, *FOR_ANY_MODEL))
+        output.next("plan", first[0].model, *typed_words(*MACHINE, *FOR_ANY_MODEL))
     elif offers:
         output.next("plan", offers[0].artifact or model, *_kept(offers[0], planned), *offers[0].options)
     else:
@@ -123,4 +130,4 @@ def _kept(offer: Nearest, planned: PlannedRequest) -> list[str]:
     dropped = planned.dropped_by(offer)
     wishes = (name for name, field in GOAL.items() if field not in dropped)
     names = (*wishes, "host_cache", *MACHINE, "kernels", "no_measured")
-    return given(*(name for name in names if f"--{name.replace('_', '-')}" not in offer.options))
+    return typed_words(*(name for name in names if f"--{name.replace('_', '-')}" not in offer.options))

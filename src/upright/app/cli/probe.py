@@ -1,4 +1,4 @@
-"""probe: BOX -> its Box, as a page or as JSON, and a recording of it for an issue."""
+"""`upright probe`: what a machine has, and a recording of it for an issue."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _announce(host: Host, measure: bool, flags: bool) -> None:
 
 def _save(recorder: RecordingHost, host: Host, folder: Path) -> None:
     from upright import __version__
-    from upright.planning.probing.identity import redaction_for
+    from upright.planning.probing.redaction import redaction_for
 
     count = recorder.save(folder, redaction_for(host), made_by=f"upright {__version__}")
     say(f"{count} answers recorded in {folder}, names and addresses taken out; read them before you share them")

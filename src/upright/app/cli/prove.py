@@ -8,16 +8,93 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.app.cli.options import ADDRESS, RUNG, SECONDS, TOKENS, Spelled, deployment_argument, given, to_option
+from upright.app.cli.options import (
+    ADDRESS,
+    RUNG,
+    SECONDS,
+    TOKENS,
+    F,
+    ParsedType,
+    deployment_argument,
+    to_option,
+    typed_words,
+)
 from upright.app.cli.output import Output, output_options, say
-from upright.app.cli.speculating import answer, next_words, speculate_options
 from upright.base.errors import UsageError
-from upright.base.units import parse_rates
+from upright.base.units import parse_cells, parse_rates
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from upright.facts.records.evidence import Evidence
+    from upright.facts.store import DeploymentDir
+
+
+def _way(text: str) -> str:
+    """ngram, draft=PATH, ...; refused before anything is connected to."""
+    from upright.proof.ladder.trial_request import candidate_on_disk
+
+    if text != "auto":
+        candidate_on_disk(text)
+    return text
+
+
+def speculate_options(function: F) -> F:
+    ways_help = "Try speculative decoding: ngram, draft=PATH, eagle3=PATH, mtp, none or auto; kept if it pays."
+    cells = "For --speculate: prompt by users, such as 512x1,8kx4.  [default: by the goal]"
+    times = "For --speculate: measure each cell so often, half of them before and half after."
+    count = click.IntRange(2, 100)
+    function = click.option("--repeats", type=count, default=4, show_default=True, help=times)(function)
+    answer = "For --speculate: tokens of an answer.  [default: 128]"
+    function = click.option("--output-tokens", type=TOKENS, help=answer)(function)
+    function = click.option("--cells", type=ParsedType("cells", parse_cells), help=cells)(function)
+    judge = "For --speculate: judge only, and end with the recipe as it was."
+    function = click.option("--no-keep", is_flag=True, help=judge)(function)
+    return click.option(
+        "--speculate", "ways", type=ParsedType("way", _way), multiple=True, metavar="WAY", help=ways_help
+    )(function)
+
+
+def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:
+    """After a trial its report; before one how to begin it; else what a deployment that stands is for."""
+    if not evidence.passed:
+        return ["logs", name]
+    if tried:
+        return ["report", name]
+    seen = next(
+        (observation.reason for observation in evidence.of("speculation") if "; try one with" in observation.reason),
+        None,
+    )
+    if seen is None or evidence.to_rung != "speculation":
+        return ["connect", name]
+    way = seen.partition(" offers ")[2].partition(";")[0].partition(",")[0]
+    return ["prove", name, "--to", "speculation", "--speculate", way]
+
+
+def show_trial(output: Output, evidence: Evidence, directory: DeploymentDir, *, tried: bool) -> None:
+    """The evidence; after a trial its record too, and where one was only asked about, what could be tried."""
+    from upright.app.pages.evidence_page import evidence_page
+    from upright.app.pages.speculation_page import offers_page, speculation_page
+    from upright.facts.records.recipe import Recipe
+    from upright.facts.records.speculation import Speculation
+    from upright.proof.ladder.rungs.speculation import speculation_offers
+
+    record = directory.read(Speculation) if tried and evidence.passed else None
+
+    def page(console: Console) -> None:
+        evidence_page(console, evidence)
+        if record is not None:
+            speculation_page(console, record)
+        elif evidence.to_rung == "speculation":
+            offers_page(console, speculation_offers(directory.read(Recipe)))
+
+    output.answer(record or evidence, page)
+
 
 if TYPE_CHECKING:
     from upright.facts.store import DeploymentDir
-    from upright.proof.ladder.asked_trial import Cells
     from upright.proof.ladder.rung import ProofOptions
+    from upright.proof.ladder.trial_request import Cells
 
 _ASKED = (
     "to", "only", "soak", "no_restart", "budget", "prompts", "samples", "context", "tries",
@@ -47,7 +124,7 @@ _ASKED = (
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and how long that takes; ask nothing.")
 @click.option(
     "--rates",
-    type=Spelled("rates", parse_rates),
+    type=ParsedType("rates", parse_rates),
     help="For --dry-run: tokens a second, read and written, such as 300,20.",
 )
 @output_options
@@ -71,10 +148,10 @@ def command(
     """Climb the proof ladder on a running deployment, or on anybody's server."""
     from upright.app.pages.evidence_page import evidence_page
     from upright.facts import store
-    from upright.proof.ladder.asked_trial import trial_of
     from upright.proof.ladder.climbing import prove_deployment, prove_server
     from upright.proof.ladder.equivalence import references
     from upright.proof.ladder.servers import server_endpoint
+    from upright.proof.ladder.trial_request import trial_of
 
     typed = click.get_current_context().params
     _refuse_misuse(**typed)
@@ -82,12 +159,12 @@ def command(
     if dry_run:
         directory = None if deployment is None else store.running_or_last(deployment)
         _show_schedule(output, directory, _fitted(options, directory, reference), rates)
-        output.next("prove", *([deployment] if deployment else []), *given(*_ASKED))
+        output.next("prove", *([deployment] if deployment else []), *typed_words(*_ASKED))
         return
     if base_url is not None:
         with server_endpoint(base_url, model, key_env) as endpoint:
             evidence = prove_server(endpoint, _fitted(options, None, reference), say)
-        same = given("model", "key_env", "budget", "context", "soak", "no_restart")
+        same = typed_words("model", "key_env", "budget", "context", "soak", "no_restart")
         next_command = ["prove", "--base-url", base_url, "--only" if options.rungs else "--to", options.to, *same]
         output.answer(evidence, lambda console: evidence_page(console, evidence))
     else:
@@ -95,7 +172,7 @@ def command(
         trial = trial_of(directory, ways, cells or (), repeats, output_tokens, not no_keep, options.budget_seconds)
         evidence = prove_deployment(directory, _fitted(options, directory, reference), say, trial)
         next_command = next_words(directory.name, evidence, tried=trial is not None)
-        answer(output, evidence, directory, tried=trial is not None)
+        show_trial(output, evidence, directory, tried=trial is not None)
     if save_reference is not None:
         say(f"saved {references.save_reference(evidence, save_reference).reference} in {save_reference}")
     output.next(*next_command)
@@ -106,20 +183,20 @@ def command(
 def _options(to: str, only: str | None, **typed: Any) -> ProofOptions:
     """As they were typed; a rung that another option is for need not be named."""
     from upright.proof.ladder.equivalence.references import RUNG_NAME
-    from upright.proof.ladder.ladder import MEASURES
+    from upright.proof.ladder.ladder import MEASURING_RUNG
     from upright.proof.ladder.prompts import prompt_set
-    from upright.proof.ladder.rung import ProofOptions, SoakWish
+    from upright.proof.ladder.rung import ProofOptions, SoakOptions
 
-    if not given("to", "only"):
+    if not typed_words("to", "only"):
         to = "speculation" if typed["ways"] else to
         only = RUNG_NAME if typed["reference"] or typed["save_reference"] else None
     return ProofOptions(
         to=only or to,
-        rungs=(MEASURES, only) if only else None,
+        rungs=(MEASURING_RUNG, only) if only else None,
         prompts=prompt_set(typed["prompts"]) if typed["prompts"] else None,
         budget_seconds=typed["budget"],
         samples=typed["samples"],
-        soak=SoakWish(typed["soak"], not typed["no_restart"]),
+        soak=SoakOptions(typed["soak"], not typed["no_restart"]),
         context_tokens=typed["context"],
         tries=typed["tries"],
     )

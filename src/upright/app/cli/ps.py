@@ -10,14 +10,14 @@ from upright.app.cli.output import Output, output_options
 
 if TYPE_CHECKING:
     from upright.facts.records.deployment import Deployment
-    from upright.facts.store import DeploymentDir, Listed
+    from upright.facts.store import DeploymentDir, ListedDeployment
 
 
 @click.command()
 @output_options
 def command(output: Output) -> None:
     """List deployments and their state."""
-    from upright.app.pages.pages import ps_page
+    from upright.app.pages.deployment_pages import ps_page
     from upright.facts import store
 
     listed = [_look(directory) for directory in store.deployments()]
@@ -36,19 +36,19 @@ def _next(last: Deployment | None) -> tuple[str, ...]:
     return ("diagnose", last.name) if last.state in ("failed", "hung", "degraded") else ("logs", last.name, "--follow")
 
 
-def _look(directory: DeploymentDir) -> Listed:
+def _look(directory: DeploymentDir) -> ListedDeployment:
     """The state now; a directory that cannot be read is listed with the reason, and the others after it."""
     from upright.base.errors import UprightError
-    from upright.facts.store import Listed
+    from upright.facts.store import ListedDeployment
     from upright.serving.launch import status
 
     try:
-        return Listed(directory, status(directory), None)
+        return ListedDeployment(directory, status(directory), None)
     except UprightError as error:
-        return Listed(directory, None, error.message)
+        return ListedDeployment(directory, None, error.message)
 
 
-def _row(item: Listed) -> dict[str, Any]:
+def _row(item: ListedDeployment) -> dict[str, Any]:
     if item.deployment is not None:
         return item.deployment.to_dict()
     return {"name": item.directory.name, "state": "unreadable", "reason": item.problem}

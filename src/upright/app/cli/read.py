@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from upright.app.cli.output import Output, output_options, say
-from upright.base.terminal.door import sealed
+from upright.base.terminal.safe_output import mark_trusted
 
 if TYPE_CHECKING:
     from upright.facts.records.model import Model
@@ -36,15 +36,15 @@ def command(source: str, layers: bool, output: Output) -> None:
 
 
 def _show_progress(done: int, of: int) -> None:
-    click.echo(sealed(f"\rread {done} of {of} headers"), nl=done == of, err=True)
+    click.echo(mark_trusted(f"\rread {done} of {of} headers"), nl=done == of, err=True)
 
 
 def _say_traffic(model: Model, traffic: Traffic) -> None:
-    from upright.base.units import size
+    from upright.base.units import format_size
 
     if traffic.requests:
         again = f", {traffic.retries} repeated" if traffic.retries else ""
         say(
-            f"transferred {size(traffic.bytes_received)} in {traffic.requests} requests{again}, "
-            f"to know {size(model.size_bytes)}"
+            f"transferred {format_size(traffic.bytes_received)} in {traffic.requests} requests{again}, "
+            f"to know {format_size(model.size_bytes)}"
         )

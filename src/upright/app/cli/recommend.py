@@ -1,4 +1,4 @@
-"""recommend: a box and what it shall do -> which models to run on it, as a table or as JSON."""
+"""`upright recommend`: which models to run on a box."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from upright.app.cli.options import Number, engine_option, given, goal_options
+from upright.app.cli.options import Number, engine_option, goal_options, typed_words
 from upright.app.cli.output import Output, note, output_options, page_width
-from upright.app.cli.planned import FOR_ANY_MODEL, MACHINE, box_options, goal_of, named_box, use_option
+from upright.app.cli.plan_options import FOR_ANY_MODEL, MACHINE, box_options, goal_of, named_box, use_option
 
 
 @click.command(name="recommend")
@@ -25,11 +25,11 @@ def command(output: Output, **wanted: Any) -> None:
 
     Every model, artifact and engine of the catalogue, placed on the box: published quality first, then what holds.
     """
-    from upright.app.pages.others_lines import others_lines
+    from upright.app.pages.index_evidence_lines import index_evidence_lines
     from upright.app.pages.recommend_page import recommend_page
-    from upright.planning.recommending.ranked import SHOWN
-    from upright.planning.requests.asking import box_named, measurements
+    from upright.planning.recommending.recommendation import SHOWN
     from upright.planning.requests.library import recommend
+    from upright.planning.requests.plan_arguments import box_named, measurements
 
     most = None if wanted["everything"] else SHOWN
     box = box_named(named_box(wanted))
@@ -37,11 +37,11 @@ def command(output: Output, **wanted: Any) -> None:
     if output.wants_record:
         output.answer(recommendation)
     output.show(recommend_page(recommendation, page_width(), why=wanted["why"]))
-    for sentence in others_lines((offer.model for offer in recommendation.offers), box):
+    for sentence in index_evidence_lines((offer.model for offer in recommendation.offers), box):
         note(sentence)
     if recommendation.offers:
-        output.next("plan", recommendation.offers[0].source, *given(*FOR_ANY_MODEL, "engine", *MACHINE))
+        output.next("plan", recommendation.offers[0].source, *typed_words(*FOR_ANY_MODEL, "engine", *MACHINE))
         return
-    asked = given(*FOR_ANY_MODEL, "engine")
-    output.next(*("recommend", *given(*MACHINE)) if asked else ("catalog", "list", "models"))
+    asked = typed_words(*FOR_ANY_MODEL, "engine")
+    output.next(*("recommend", *typed_words(*MACHINE)) if asked else ("catalog", "list", "models"))
     output.no()

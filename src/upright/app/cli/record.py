@@ -24,12 +24,12 @@ def command(
     `bench --workload agents --trace`. Messages are hashed with a key that is thrown away, and compared by that alone.
     """
     from upright.app.pages.trace_page import trace_page
-    from upright.proof.benchmark.record_session import recorded
+    from upright.proof.benchmark.recording_proxy import record_trace
 
     if deployment is not None and base_url is not None:
         raise UsageError(f"either the deployment {deployment} or --base-url, not both", hint="leave one out")
     address = base_url or _address(deployment)
-    outcome = recorded(address, port or 0, seconds, say)
+    outcome = record_trace(address, port or 0, seconds, say)
     if outcome is None:
         say("nothing was recorded: no request was answered through this port")
         output.next("connect", *([deployment] if deployment else []))

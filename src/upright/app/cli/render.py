@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.app.cli.options import given, said
+from upright.app.cli.options import refuse_empty, typed_words
 from upright.app.cli.output import Output, note, say
-from upright.app.cli.planned import SERVING, WISHES, prepared, recipe_options, refuse
+from upright.app.cli.plan_options import PLAN_OPTIONS, SERVING, answer_objections, prepare_from_options, recipe_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,7 @@ BARE = ("shell", "systemd")
 
 
 @click.command()
-@click.argument("model", metavar="MODEL|PLAN|RECIPE", callback=said)
+@click.argument("model", metavar="MODEL|PLAN|RECIPE", callback=refuse_empty)
 @recipe_options
 @click.option("--leader", default="node-0", show_default=True, help="Where the other boxes reach the first one.")
 @click.option("--to", type=click.Choice(TO), default="command", show_default=True, help="What to write.")
@@ -39,8 +39,8 @@ BARE = ("shell", "systemd")
 )
 def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None, **wanted: Any) -> None:
     """Write the exact command, with a reason for every flag."""
-    from upright.planning.rendering.targets import written
-    from upright.planning.requests.asking import recipe_of_file
+    from upright.planning.rendering.targets import rendered_files
+    from upright.planning.requests.plan_arguments import recipe_of_file
 
     to = "table" if explain and to == "command" else to
     _refuse_bare(to, wanted["image"])
@@ -48,9 +48,9 @@ def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None
     recipe = recipe_of_file(model)
     followers: tuple[Recipe, ...] = ()
     if recipe is None:
-        made = prepared(model, **wanted)
+        made = prepare_from_options(model, **wanted)
         if made.recipe is None:
-            refuse(output, model, made)
+            answer_objections(output, model, made)
             return
         recipe, followers = made.recipe, made.followers
     _say_notes(recipe, to)
@@ -61,16 +61,16 @@ def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None
 
         click.echo("".join(command_text(one) for one in (recipe, *followers)), nl=False)
     if to not in ON_STDOUT:
-        for name, text in written([recipe, *followers], to).items():
+        for name, text in rendered_files([recipe, *followers], to).items():
             if path is not None:
                 _write(path, name, to, text)
             elif not as_json:
                 click.echo(text, nl=False)
-    output.next("check", model, *given(*WISHES, *SERVING))
+    output.next("check", model, *typed_words(*PLAN_OPTIONS, *SERVING))
 
 
 def _page(console: Console, recipe: Recipe) -> None:
-    from upright.app.pages.pages import recipe_page
+    from upright.app.pages.deployment_pages import recipe_page
 
     recipe_page(console, recipe)
 
@@ -84,9 +84,9 @@ def _refuse_bare(to: str, image: str | None) -> None:
 
 def _say_notes(recipe: Recipe, to: str) -> None:
     if not recipe.installed and recipe.runtime == "process" and to in (*ON_STDOUT, *BARE):
-        from upright.planning.requests.at_hand import where_from
+        from upright.planning.requests.engine_installs import install_hint
 
-        note(f"{recipe.program} was not found on this box: {where_from(recipe)}")
+        note(f"{recipe.program} was not found on this box: {install_hint(recipe)}")
     for text in recipe.notes:
         note(text)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from upright.app.cli.options import SECONDS, given, port_option
+from upright.app.cli.options import SECONDS, port_option, typed_words
 from upright.app.cli.output import Output, output_options, say
 
 
@@ -35,13 +35,13 @@ def command(
     """
     from upright.app.pages.replay_page import replay_plan_page, replayed_page
     from upright.base.errors import UsageError
-    from upright.flows.replay.claim_replay import ReplayWish, bundle_named, plan_replay, run_replay
+    from upright.flows.replay.replay import ReplayOptions, bundle_named, plan_replay, run_replay
 
     run = not plan_only and box is None
-    plan = plan_replay(bundle_named(bundle), ReplayWish(model, box, flags, port, run), tell=say)
+    plan = plan_replay(bundle_named(bundle), ReplayOptions(model, box, flags, port, run), tell=say)
     if not run or plan.prepared.recipe is None:
         output.answer(plan.told(), lambda console: replay_plan_page(console, plan))
-        output.next("replay", bundle, *given("model", "flags", "port", "sign"))
+        output.next("replay", bundle, *typed_words("model", "flags", "port", "sign"))
         if plan.prepared.recipe is None:
             output.no()
         return

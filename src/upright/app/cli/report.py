@@ -11,7 +11,7 @@ from upright.app.cli.output import Output, say
 from upright.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from upright.flows.line.telling import Ending
+    from upright.flows.line.writing_reports import ReportFormat
 
 
 @click.command()
@@ -28,11 +28,11 @@ def command(what: tuple[str, ...], path: Path | None, as_markdown: bool, as_csv:
 
     Of two or more it says which is better, where, by how much and how sure. A benchmark's own file may be named too.
     """
-    from upright.flows.line.telling import write_page
+    from upright.flows.line.writing_reports import write_named_report
 
     if as_markdown and as_csv:
         raise UsageError("--markdown and --csv exclude each other", hint="write two reports")
-    ending: Ending = "md" if as_markdown else "csv" if as_csv else "html"
-    page = write_page(what, ending, path)
+    ending: ReportFormat = "md" if as_markdown else "csv" if as_csv else "html"
+    page = write_named_report(what, ending, path)
     Output(as_json, None).answer({"page": str(page)}, lambda console: console.print(str(page), soft_wrap=True))
     say(f"next: open file://{page} in a browser" if ending == "html" else f"next: less {page}")

@@ -33,7 +33,7 @@ def command(deployment: str | None, log: str | None, engine: str | None, output:
     from upright.app.pages.residuals_page import residuals_page
     from upright.facts import store
     from upright.facts.records.recipe import Recipe
-    from upright.flows.line.measuring import present_residuals, residuals_of_log
+    from upright.flows.line.residuals import present_residuals, residuals_of_log
 
     directory = store.find(deployment)
     residuals = present_residuals(directory) if log is None else residuals_of_log(directory, _text(log))
@@ -49,7 +49,7 @@ def _log_alone(log: str, engine: str | None, output: Output) -> None:
     from dataclasses import asdict
 
     from upright.app.pages.residuals_page import report_page
-    from upright.flows.line.measuring import memory_of_log
+    from upright.flows.line.residuals import memory_of_log
 
     name, report = memory_of_log(_text(log), engine)
     output.answer({"log": log, "engine": name, "readings": [asdict(reading) for reading in report.readings]})

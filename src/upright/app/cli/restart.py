@@ -21,13 +21,13 @@ from upright.app.cli.output import Output, output_options, say
 @output_options
 def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: Output) -> None:
     """Stop a deployment and start it again."""
-    from upright.app.cli.starting import detach
-    from upright.app.pages.pages import deployment_page, recipe_page
-    from upright.app.pages.start_progress import shown
+    from upright.app.cli.launch_options import detach
+    from upright.app.pages.deployment_pages import deployment_page, recipe_page
+    from upright.app.pages.start_progress import start_progress_bar
     from upright.facts import store
     from upright.facts.records.loading import load
     from upright.facts.records.recipe import Recipe
-    from upright.flows.line import measure
+    from upright.flows.line import measure_residuals
     from upright.serving.launch import restart
 
     directory = store.running_or_last(deployment)
@@ -38,9 +38,9 @@ def command(deployment: str | None, recipe: Path | None, dry_run: bool, output: 
         output.next("restart", directory.name, *(("--recipe", str(recipe)) if recipe else ()))
         return
     try:
-        with shown() as on_change:
+        with start_progress_bar() as on_change:
             state = restart(directory, other, on_change=on_change)
-        measure(directory, tell=say)
+        measure_residuals(directory, tell=say)
     except KeyboardInterrupt:
         detach(directory, output)
         return

@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.app.cli.options import given, model_argument, to_option
+from upright.app.cli.launch_options import (
+    LAUNCH_OPTIONS,
+    ask_before_fetching,
+    engine_port,
+    launch_options,
+    launch_target_of,
+)
+from upright.app.cli.options import model_argument, to_option, typed_words
 from upright.app.cli.output import Output, output_options, say
-from upright.app.cli.starting import STARTING, ask_before_fetching, engine_port, on_of, starting_options
 
 if TYPE_CHECKING:
     from upright.flows.line import LineRun
@@ -18,7 +24,7 @@ _ASKED_BEYOND_BYTES = 10 * 10**9
 
 @click.command()
 @model_argument
-@starting_options
+@launch_options
 @to_option
 @click.option("--yes", is_flag=True, help="Download whatever the weights take, without asking.")
 @click.option("--keep", is_flag=True, help="Leave the engine running afterwards.")
@@ -30,31 +36,31 @@ def command(model: str, to: str, yes: bool, keep: bool, output: Output, **wanted
     must be on both machines already. The engine is stopped at the end unless --keep is given; its records and the page
     stay.
     """
-    from upright.app.cli.planned import goal_of
-    from upright.app.pages.fetch_progress import showing
+    from upright.app.cli.plan_options import goal_of
+    from upright.app.pages.fetch_progress import fetch_progress_bar
     from upright.flows.line import run
-    from upright.serving.fetch import Arriving
+    from upright.serving.fetch import BackgroundFetch
 
-    on, goal = on_of(wanted), goal_of(wanted)
-    with showing(model, alone=False) as on_progress:
-        weights = Arriving(
+    on, goal = launch_target_of(wanted), goal_of(wanted)
+    with fetch_progress_bar(model, alone=False) as on_progress:
+        weights = BackgroundFetch(
             lambda need: ask_before_fetching(need, yes=yes, beyond_bytes=_ASKED_BEYOND_BYTES), on_progress
         )
         done = run(model, goal, on, port=engine_port(wanted), to=to, keep=keep, tell=say, weights=weights)
     answer_run(done, output)
     if done.deployment is None:
-        output.next("plan", model, *given("context", "users"))
+        output.next("plan", model, *typed_words("context", "users"))
     else:
-        output.next(*(("connect", done.deployment.name) if keep else ("up", model, *given(*STARTING))))
+        output.next(*(("connect", done.deployment.name) if keep else ("up", model, *typed_words(*LAUNCH_OPTIONS))))
     if not done.stands:
         output.no()
 
 
 def answer_run(done: LineRun, output: Output) -> None:
     """What was made, or why nothing was."""
-    from upright.app.pages.pages import objections_page, run_page, run_shown
+    from upright.app.pages.deployment_pages import objections_page, run_json, run_page
 
     if done.deployment is None:
         output.answer(done.prepared.plan, lambda console: objections_page(console, done.prepared.plan))
     else:
-        output.answer(run_shown(done), lambda console: run_page(console, done))
+        output.answer(run_json(done), lambda console: run_page(console, done))

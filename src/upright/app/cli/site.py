@@ -1,4 +1,4 @@
-"""site: the planner -> a folder of static files that plans in a browser."""
+"""`upright site`: the planner as static files that plan in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""store: deployments on disk -> a list, or what is wrong with them."""
+"""`upright store`: deployments on disk, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def list_(output: Output) -> None:
     from upright.app.pages.store_page import list_page, listed_row
     from upright.facts import store
 
-    rows = [listed_row(entry) for entry in store.listing()]
+    rows = [listed_row(entry) for entry in store.list_deployments()]
     output.answer(rows, lambda console: list_page(console, rows))
     say(f"kept in {store.home() / 'deployments'}")
     output.next(*(("store", "check") if rows else ("up", "MODEL")))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.app.cli.options import ADDRESS, SECONDS, often_enough
+from upright.app.cli.options import ADDRESS, SECONDS, checked_interval
 from upright.app.cli.output import Output, output_options, page_width
 from upright.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from upright.flows.line.watched_deployments import Watched
+    from upright.flows.line.watched_deployments import WatchedDeployments
 
 
 @click.command()
@@ -34,10 +34,10 @@ def command(
     Without names, every deployment that runs or has failed, also those that come later. q or Ctrl-C leaves.
     """
     from upright.app.pages.top_live import live, look_at, next_words
-    from upright.flows.line.watched_deployments import Watched
+    from upright.flows.line.watched_deployments import WatchedDeployments
 
     with ExitStack() as stack:
-        watched = Watched(deployments, base_urls, key_file, often_enough(every), stack, look_at)
+        watched = WatchedDeployments(deployments, base_urls, key_file, checked_interval(every), stack, look_at)
         if not watched.stations:
             raise UsageError("no deployment runs", hint="upright up MODEL, or --base-url URL")
         if once or output.wants_record or not sys.stdout.isatty():
@@ -47,12 +47,12 @@ def command(
     output.next(*next_words(watched.sights(), every))
 
 
-def _print_once(watched: Watched, output: Output, every: float) -> None:
+def _print_once(watched: WatchedDeployments, output: Output, every: float) -> None:
     from rich.text import Text
 
-    from upright.app.pages.top_live import settled, silent_after
+    from upright.app.pages.top_live import read_twice, silent_after
     from upright.app.pages.top_page import as_row, table
 
-    sights, silent = settled(watched, every), silent_after(every)
+    sights, silent = read_twice(watched, every), silent_after(every)
     rows = [as_row(sight, silent) for sight in sights]
     output.answer(rows, lambda console: console.print(Text("\n").join(table(sights, page_width(), silent))))

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upright.app.cli.options import Number, given, model_argument
+from upright.app.cli.launch_options import LAUNCH_OPTIONS, detach, engine_port, launch_options, launch_target_of
+from upright.app.cli.options import Number, model_argument, typed_words
 from upright.app.cli.output import Output, output_options, page_width, say
-from upright.app.cli.starting import STARTING, detach, engine_port, on_of, starting_options
 
 if TYPE_CHECKING:
     from upright.facts.store import DeploymentDir
-    from upright.flows.line import On, Prepared
+    from upright.flows.line import LaunchTarget, Prepared
 
-_AGAIN = (*STARTING, "restarts", "hung_after")
+_AGAIN = (*LAUNCH_OPTIONS, "restarts", "hung_after")
 
 
 @click.command()
 @model_argument
-@starting_options
+@launch_options
 @click.option(
     "--restarts",
     type=click.IntRange(0),
@@ -43,29 +43,29 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     MODEL is a file, a folder or a repository that is on this disk, a plan, or a recipe. The engine outlives this
     terminal; Ctrl-C detaches, it does not stop it.
     """
-    from upright.app.cli.planned import goal_of
-    from upright.app.pages.pages import deployment_page, objections_page, recipe_page
-    from upright.app.pages.start_progress import shown
+    from upright.app.cli.plan_options import goal_of
+    from upright.app.pages.deployment_pages import deployment_page, objections_page, recipe_page
+    from upright.app.pages.start_progress import start_progress_bar
     from upright.facts.records.deployment import Keeping
     from upright.facts.store import forget_refusal
     from upright.flows.line import register, start
     from upright.flows.line.preparing import prepare_named
-    from upright.serving.launch.runtimes import command_shown
+    from upright.serving.launch.runtimes import command_preview
 
-    on = on_of(wanted, Keeping(restarts=wanted["restarts"], hung_seconds=wanted["hung_after"]))
+    on = launch_target_of(wanted, Keeping(restarts=wanted["restarts"], hung_seconds=wanted["hung_after"]))
     if heal and on.machine:
         raise click.UsageError("--heal mends what is on this machine; without --host")
     prepared = prepare_named(model, goal_of(wanted), on, port=engine_port(wanted), tell=say, noted=not dry_run)
     recipe = prepared.recipe
     if recipe is None:
         output.answer(prepared.plan, lambda console: objections_page(console, prepared.plan))
-        output.next("plan", model, *given("context", "users", "engine", "engine_version", "host_cache"))
+        output.next("plan", model, *typed_words("context", "users", "engine", "engine_version", "host_cache"))
         output.no()
         return
     if dry_run:
-        starts = command_shown(recipe)
+        starts = command_preview(recipe)
         output.answer(recipe, lambda console: recipe_page(console, recipe, starts))
-        output.next("up", model, *given(*_AGAIN))
+        output.next("up", model, *typed_words(*_AGAIN))
         return
     directory = register(prepared, on, healing=heal)
     forget_refusal()
@@ -73,7 +73,7 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
         _heal(prepared, directory, on, output)
         return
     try:
-        with shown(prepared.model.tensor_bytes) as on_change:
+        with start_progress_bar(prepared.model.tensor_bytes) as on_change:
             deployment = start(prepared, directory, tell=say, on=on, on_change=on_change)
     except KeyboardInterrupt:
         detach(directory, output)
@@ -82,7 +82,7 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     output.next("prove", deployment.name)
 
 
-def _heal(prepared: Prepared, directory: DeploymentDir, on: On, output: Output) -> None:
+def _heal(prepared: Prepared, directory: DeploymentDir, on: LaunchTarget, output: Output) -> None:
     """Start it, mend it, and tell the way."""
     from upright.app.pages.diagnosis_page import attempts_page, diagnosis_page
     from upright.flows.line import heal_up

@@ -1,1 +1,1 @@
-"""A result -> the page that a person reads, or the bar that they watch while it is made. Nothing is decided here."""
+"""Pages for people, and progress bars. Nothing is decided here."""

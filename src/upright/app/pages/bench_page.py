@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from upright.base import units
-from upright.base.terminal import door as terminal
-from upright.base.terminal.talk import say
+from upright.base.terminal import safe_output as terminal
+from upright.base.terminal.messages import say
 from upright.evidence.report.views import milliseconds, sweep
 from upright.facts.records.benchmark import Benchmark, Shape
-from upright.proof.benchmark.comparison import place_words
+from upright.proof.benchmark.comparison import shape_words
 
 if TYPE_CHECKING:
     from upright.facts.records.benchmark import Cell
@@ -57,14 +57,14 @@ def benchmark_page(console: Console, record: Benchmark) -> None:
     for remark in view.notes:
         console.print(Text(f"    {remark}", style="dim"))
     for left_out in record.skipped:
-        console.print(Text(f"  not measured, {place_words(left_out.shape)}: {left_out.reason}", style="dim"))
+        console.print(Text(f"  not measured, {shape_words(left_out.shape)}: {left_out.reason}", style="dim"))
     if record.finding:
         console.print(Text(record.finding, style="bold"))
     console.print(Text(view.generator, style="dim"))
 
 
 @contextmanager
-def progress(asked: SweepRequest) -> Iterator[SweepWatch]:
+def bench_progress_bar(asked: SweepRequest) -> Iterator[SweepWatch]:
     """A bar on stderr if it is a terminal; otherwise a line for each cell."""
     from upright.proof.benchmark.sweep import SweepWatch
 
@@ -98,7 +98,7 @@ def _watch(bar: object, task: object, asked: SweepRequest) -> SweepWatch:
         place.update(done=done, of=of or done + 1, requests=shape.requests * shape.turns)
         again = f", {repeat} of {asked.repeats}" if asked.repeats > 1 else ""
         bar.update(
-            number, description=f"{place_words(shape)}{again}", completed=0, total=place["requests"], state="warming up"
+            number, description=f"{shape_words(shape)}{again}", completed=0, total=place["requests"], state="warming up"
         )
         bar.refresh()
 
@@ -108,7 +108,7 @@ def _watch(bar: object, task: object, asked: SweepRequest) -> SweepWatch:
         spent = time.monotonic() - began
         left = spent * (place["of"] - finished) / finished if finished > 0.2 else None
         status = f"{in_flight:,} in flight, {sum(tally.errors.values()):,} failed"
-        status += f", about {units.duration(left)} left" if left is not None and place["of"] > 1 else ""
+        status += f", about {units.format_duration(left)} left" if left is not None and place["of"] > 1 else ""
         bar.update(number, completed=tally.succeeded, state=status)
         bar.refresh()
 
@@ -123,7 +123,7 @@ def _say_cell(cell: Cell, remembered: bool) -> None:
 
 
 def _cell_words(cell: Cell, remembered: bool) -> str:
-    summary = f"{place_words(cell.shape)}: {cell.output_tokens_per_second:,.1f} tok/s"
+    summary = f"{shape_words(cell.shape)}: {cell.output_tokens_per_second:,.1f} tok/s"
     if cell.ttft_seconds is not None:
         summary += f", first token {milliseconds(cell.ttft_seconds.mean)}"
     if cell.marks:

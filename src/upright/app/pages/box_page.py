@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from upright.base.units import GIB, memory, size
+from upright.base.units import GIB, format_memory, format_size
 from upright.engines import ENGINES
 from upright.engines.facets.finding import ProgramFinding
 
@@ -103,11 +103,11 @@ def _gpus(box: Box) -> Iterator[str]:
         where = f"{first.index}-{gpus[-1].index}" if many else str(first.index)
         yield f"{len(gpus)} x {first.name} ({where})" if many else f"{first.name} ({where})"
         parts = [f"compute capability {first.compute_capability or 'unknown'}", _memory(first.memory_bytes)]
-        parts[1] += f" each, {memory(total)} in all" if many and total else ""
+        parts[1] += f" each, {format_memory(total)} in all" if many and total else ""
         parts.append(_rate(first.memory_bandwidth_bytes_per_second))
         yield ", ".join(word for word in parts if word)
         yield from _silicon(first)
-    busy = [f"GPU {gpu.index} {memory(used)}" for gpu in box.gpus if (used := _in_use(gpu)) > _IDLE_BYTES]
+    busy = [f"GPU {gpu.index} {format_memory(used)}" for gpu in box.gpus if (used := _in_use(gpu)) > _IDLE_BYTES]
     if busy:
         yield f"! in use by others: {', '.join(busy)}"
 
@@ -123,7 +123,7 @@ def _silicon(gpu: Gpu) -> Iterator[str]:
         idle = "" if pcie.generation.value == pcie.generation_max.value else f" (resting at {pcie.generation.value})"
         parts.append(f"PCIe {pcie.generation_max.value} x{pcie.width_lanes.value}{idle}")
     if gpu.bar1_bytes.value is not None:
-        parts.append(f"BAR1 {memory(gpu.bar1_bytes.value)}")
+        parts.append(f"BAR1 {format_memory(gpu.bar1_bytes.value)}")
     if gpu.power_limit_watts.value is not None:
         most = gpu.power_limit_max_watts.value
         parts.append(f"{gpu.power_limit_watts.value:.0f} W" + (f" of {most:.0f} W" if most is not None else ""))
@@ -211,15 +211,15 @@ def _count(number: int | None, noun: str) -> str:
 
 
 def _memory(figure: Figure) -> str:
-    return "unknown" if figure.value is None else memory(figure.value) + _marked(figure)
+    return "unknown" if figure.value is None else format_memory(figure.value) + _marked(figure)
 
 
 def _size(figure: Figure) -> str:
-    return "unknown" if figure.value is None else size(figure.value) + _marked(figure)
+    return "unknown" if figure.value is None else format_size(figure.value) + _marked(figure)
 
 
 def _rate(figure: Figure) -> str:
-    return "" if figure.value is None else f"{size(figure.value)}/s{_marked(figure)}"
+    return "" if figure.value is None else f"{format_size(figure.value)}/s{_marked(figure)}"
 
 
 def _marked(figure: Figure) -> str:

@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.evidence.bundle import Bundled, Manifest, Unpacked
+    from upright.evidence.bundle import Manifest, Unpacked, WrittenBundle
 
 
-def written_page(console: Console, made: Bundled) -> None:
-    from upright.base.units import size
+def written_page(console: Console, made: WrittenBundle) -> None:
+    from upright.base.units import format_size
 
-    console.print(f"wrote {made.path}, {size(made.size_bytes)}", soft_wrap=True, markup=False)
+    console.print(f"wrote {made.path}, {format_size(made.size_bytes)}", soft_wrap=True, markup=False)
     manifest_page(console, made.manifest)
 
 
 def manifest_page(console: Console, manifest: Manifest) -> None:
-    from upright.base.terminal.lines import line
-    from upright.base.units import size
+    from upright.base.terminal.wrapping import print_wrapped
+    from upright.base.units import format_size
 
     for file in manifest.files:
-        cut = f" of {size(file.original_bytes)}" if file.original_bytes > 2 * file.size_bytes else ""
-        console.print(f"  {file.name:<24} {size(file.size_bytes):>8}{cut}", markup=False, soft_wrap=True)
-    line(console, "taken out:" if manifest.redactions else "nothing had to be taken out", 2)
+        cut = f" of {format_size(file.original_bytes)}" if file.original_bytes > 2 * file.size_bytes else ""
+        console.print(f"  {file.name:<24} {format_size(file.size_bytes):>8}{cut}", markup=False, soft_wrap=True)
+    print_wrapped(console, "taken out:" if manifest.redactions else "nothing had to be taken out", 2)
     for redaction in manifest.redactions:
-        line(console, f"{redaction.what}, {redaction.times} times", 4)
+        print_wrapped(console, f"{redaction.what}, {redaction.times} times", 4)
     if manifest.left_out:
-        line(console, f"left out: {', '.join(manifest.left_out)}", 2)
+        print_wrapped(console, f"left out: {', '.join(manifest.left_out)}", 2)
 
 
-def told(found: Unpacked) -> dict[str, object]:
+def unpacked_json(found: Unpacked) -> dict[str, object]:
     return {
         "manifest": found.manifest.model_dump(mode="json"),
         "records": {name: record.to_dict() for name, record in found.records.items()},

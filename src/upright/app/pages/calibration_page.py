@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from upright.base.units import duration
+from upright.base.units import format_duration
 from upright.facts.catalog.rows.speed import SpeedRow
-from upright.planning.requests.calibrating import REPEATS, Calibration, Campaign
+from upright.planning.requests.calibration import REPEATS, Calibration, Campaign
 
 
 def calibration_page(calibration: Calibration, row: SpeedRow) -> str:
@@ -22,12 +22,12 @@ def calibration_page(calibration: Calibration, row: SpeedRow) -> str:
 
 def campaign_page(campaign: Campaign) -> str:
     """Which cells to measure, why, and what they are worth."""
-    many = f"{len(campaign.cells)} cells, each {REPEATS} times, about {duration(campaign.seconds)}"
+    many = f"{len(campaign.cells)} cells, each {REPEATS} times, about {format_duration(campaign.seconds)}"
     lines = [f"{many}; those that tell most are taken", ""]
     lines.append(f"  {'users':>5}{'prompt':>10}{'answer':>8}{'about':>12}  tells most of")
     for cell in campaign.cells:
         tokens = f"{cell.prompt_tokens:>10,}{cell.output_tokens:>8,}"
-        lines.append(f"  {cell.users:>5}{tokens}{duration(cell.seconds):>12}  {cell.tells}")
+        lines.append(f"  {cell.users:>5}{tokens}{format_duration(cell.seconds):>12}  {cell.tells}")
     lines += [
         "",
         f"  Decode over all such loads is uncertain by {campaign.uncertain_before:.0%}, with these by "

@@ -59,7 +59,7 @@ HEAD = ("id", "owner", "file", "grade", "sources")
 def exported_page(console: Console, folder: Path, index: dict[str, Any]) -> None:
     kinds = index["kinds"].values()
     rows, size = sum(kind["rows"] for kind in kinds), sum(kind["bytes"] for kind in kinds)
-    console.print(f"wrote {len(kinds)} kinds, {rows:,} rows, {units.size(size)} into {folder}", markup=False)
+    console.print(f"wrote {len(kinds)} kinds, {rows:,} rows, {units.format_size(size)} into {folder}", markup=False)
 
 
 def kinds_page(console: Console, kinds: list[dict[str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""What came of a client's first request, or of a launch -> sentences."""
+"""Sentences about a client's first request, or about a launch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from upright.base import units
 from upright.flows.line.agent import AgentSession
-from upright.serving.connect.trying import ClientTrial
-from upright.serving.fetch import Need
+from upright.serving.connect.client_trial import ClientTrial
+from upright.serving.fetch import FetchNeed
 
 _LINKS = {"100 Mbit/s": 100e6 / 8, "1 Gbit/s": 1e9 / 8}
 
@@ -45,7 +45,7 @@ def session_sentences(session: AgentSession, client: str) -> Iterator[str]:
         yield f"{client} ended with code {session.exit_code}"
 
 
-def session_shown(session: AgentSession, client: str) -> dict[str, Any]:
+def session_json(session: AgentSession, client: str) -> dict[str, Any]:
     """The same for a program."""
     done = session.run
     return {
@@ -57,11 +57,11 @@ def session_shown(session: AgentSession, client: str) -> dict[str, Any]:
     }
 
 
-def download_words(need: Need) -> str:
+def download_words(need: FetchNeed) -> str:
     """What a download takes: bytes, disk, time."""
     missing = need.missing_bytes
-    times = ", ".join(f"{units.duration(missing / rate)} at {name}" for name, rate in _LINKS.items())
+    times = ", ".join(f"{units.format_duration(missing / rate)} at {name}" for name, rate in _LINKS.items())
     return (
-        f"{units.size(missing)} of {need.source} to fetch into {need.room.folder} "
-        f"({units.size(need.room.free_bytes)} free there): {times}"
+        f"{units.format_size(missing)} of {need.source} to fetch into {need.room.folder} "
+        f"({units.format_size(need.room.free_bytes)} free there): {times}"
     )

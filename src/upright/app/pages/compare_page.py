@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from upright.base.units import duration, memory, size
-from upright.facts.records.compared_plans import ComparedPlan, Comparison, Costs
+from upright.base.units import format_duration, format_memory, format_size
+from upright.facts.records.comparison import ComparedPlan, Comparison, Costs
 from upright.facts.records.plan import Rate
 
 _LABEL, _LEAST = 18, 18
@@ -110,8 +110,8 @@ _ROWS: tuple[tuple[str, Callable[[ComparedPlan], str]], ...] = (
     ("engine", lambda column: column.engine),
     ("fits", lambda column: "yes" if column.fits else "no"),
     ("weights", _weights),
-    ("download", lambda column: size(column.download_bytes)),
-    ("VRAM", lambda column: memory(column.gpu_memory_bytes) if column.gpu_memory_bytes else "none"),
+    ("download", lambda column: format_size(column.download_bytes)),
+    ("VRAM", lambda column: format_memory(column.gpu_memory_bytes) if column.gpu_memory_bytes else "none"),
     ("longest context", _if_fits(lambda column: f"{column.largest_context_tokens:,}")),
     ("users", _if_fits(lambda column: f"{column.users_at_context} x {column.context_tokens:,}")),
     ("decode tok/s", _if_fits(lambda column: _rate(column.decode))),
@@ -127,6 +127,6 @@ _COST_ROWS: tuple[tuple[str, Callable[[ComparedPlan], str]], ...] = (
     ("energy a million", _cost(lambda costs: costs.energy_million, _money)),
     ("rent a million", _cost(lambda costs: costs.rent_million, _money)),
     ("breaks even at", _break_even),
-    ("  full use for", _cost(lambda costs: costs.break_even_hours, lambda amount: duration(amount * 3600)
+    ("  full use for", _cost(lambda costs: costs.break_even_hours, lambda amount: format_duration(amount * 3600)
                             if amount < 48 else f"{amount / 24:,.0f} days")),
 )  # fmt: skip

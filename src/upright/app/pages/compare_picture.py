@@ -1,4 +1,4 @@
-"""Comparison -> one SVG: decode with its band, longest context and users, a bar for each column."""
+"""The comparison as SVG: decode with its band, longest context and users, a bar for each column."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from upright.facts.records.compared_plans import ComparedPlan, Comparison
+from upright.facts.records.comparison import ComparedPlan, Comparison
 from upright.facts.store import write_inside
 
 _WIDTH, _NAMES, _BAR, _GAP, _HEAD = 760, 270, 18, 8, 34

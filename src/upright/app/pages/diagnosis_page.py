@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from upright.base.terminal.door import style
-from upright.base.units import duration
+from upright.base.terminal.safe_output import style
+from upright.base.units import format_duration
 from upright.engines import ENGINES
 from upright.facts.catalog.explaining.rows import remedy_words
 from upright.facts.catalog.loader import user_folder
@@ -179,7 +179,7 @@ def _attempts(way: Attempts, width: int) -> Iterator[str]:
             if attempt.result == "ready"
             else style(attempt.code or attempt.result, fg="red")
         )
-        yield f"{attempt.number:>3}  {attempt.engine:<13} {duration(attempt.seconds):>8}  {outcome}"
+        yield f"{attempt.number:>3}  {attempt.engine:<13} {format_duration(attempt.seconds):>8}  {outcome}"
         if attempt.change is not None:
             yield from textwrap.wrap(
                 remedy_words(attempt.change), width, initial_indent=" " * 5, subsequent_indent=" " * 5

@@ -1,4 +1,4 @@
-"""Box, or ways to get an engine -> a page."""
+"""Pages of the engines on a box, and of how to install one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 from upright.engines import engine_named
 from upright.facts.records.box import Box
 from upright.planning.probing.running_engines import EngineImage, RunningEngine
-from upright.planning.requests.at_hand import GettingWay
+from upright.planning.requests.engine_installs import InstallMethod
 
 
-class AtHand(NamedTuple):
+class EnginesOnBox(NamedTuple):
     """What was found on a machine besides its box."""
 
     running: Sequence[RunningEngine] = ()
     images: Sequence[EngineImage] = ()
 
 
-def engines_shown(box: Box, at_hand: AtHand) -> dict[str, Any]:
+def engines_json(box: Box, at_hand: EnginesOnBox) -> dict[str, Any]:
     """The same for a program."""
     installs = [engine.model_dump(mode="json") for engine in box.engines]
     runtimes = [runtime.model_dump(mode="json") for runtime in box.containers]
@@ -28,11 +28,11 @@ def engines_shown(box: Box, at_hand: AtHand) -> dict[str, Any]:
     return {"box": box.name, "engines": installs, "containers": runtimes, "running": running, "images": images}
 
 
-def engines_page(box: Box, width: int, at_hand: AtHand | None = None) -> str:
-    return "\n".join([*_engines(box, width), *_at_hand(at_hand or AtHand())])
+def engines_page(box: Box, width: int, at_hand: EnginesOnBox | None = None) -> str:
+    return "\n".join([*_engines(box, width), *_at_hand(at_hand or EnginesOnBox())])
 
 
-def ways_page(ways: Sequence[GettingWay], box: Box, width: int) -> str:
+def install_page(ways: Sequence[InstallMethod], box: Box, width: int) -> str:
     return "\n".join(_ways(ways, box, width))
 
 
@@ -53,7 +53,7 @@ def _engines(box: Box, width: int) -> Iterator[str]:
         yield "  no container runtime was found"
 
 
-def _at_hand(at_hand: AtHand) -> Iterator[str]:
+def _at_hand(at_hand: EnginesOnBox) -> Iterator[str]:
     for running in at_hand.running:
         where = f"process {running.name}" if running.of == "process" else f"{running.of} container {running.name}"
         yield f"  {engine_named(running.engine).title:<14}{'runs':<16}{where}"
@@ -61,7 +61,7 @@ def _at_hand(at_hand: AtHand) -> Iterator[str]:
         yield f"  {engine_named(image.engine).title:<14}{'image':<16}{image.reference} ({image.runtime})"
 
 
-def _ways(ways: Sequence[GettingWay], box: Box, width: int) -> Iterator[str]:
+def _ways(ways: Sequence[InstallMethod], box: Box, width: int) -> Iterator[str]:
     gpus = f"{len(box.gpus)}x {box.gpus[0].name}" if box.gpus else "no GPU"
     yield from _wrapped(f"{box.name} ({gpus}): commands to type; nothing was downloaded", width)
     if not ways:

@@ -53,14 +53,14 @@ def schedule_page(
         table.add_column(heading, no_wrap=True)
     table.add_column("why", overflow="fold")
     for choice in _merged(schedule):
-        takes = "not known" if choice.seconds is None else units.duration(choice.seconds)
+        takes = "not known" if choice.seconds is None else units.format_duration(choice.seconds)
         runs = Text("yes", style="green") if choice.runs else Text("no", style="yellow")
         table.add_row(choice.group.rung, choice.group.name, runs, takes, "" if choice.runs else choice.reason)
     console.print(table)
     total = total_seconds(schedule)
     if total is not None:
-        given = f" of {units.duration(budget)}" if budget is not None else ""
-        console.print(f"about {units.duration(total)}{given} (derived from the rates that were given)")
+        given = f" of {units.format_duration(budget)}" if budget is not None else ""
+        console.print(f"about {units.format_duration(total)}{given} (derived from the rates that were given)")
     elif rates is None:
         console.print("how long it takes is not known before rates are measured, or given with --rates")
 
@@ -108,7 +108,7 @@ def _reached(evidence: Evidence) -> str:
 def _row(evidence: Evidence, rung: str) -> tuple[str, Text, str, str, str]:
     seen, verdict = evidence.of(rung), evidence.rung_verdict(rung)
     passed = sum(observation.verdict == "passed" for observation in seen)
-    took = units.duration(sum(observation.seconds for observation in seen))
+    took = units.format_duration(sum(observation.seconds for observation in seen))
     count = f"{passed} of {len(seen)}" + (f", {missing} not run" if (missing := evidence.not_run(rung)) else "")
     return rung, Text(verdict, style=_COLOURS.get(verdict, "")), count, took, _telling(seen)
 

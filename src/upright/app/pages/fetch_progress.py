@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from upright.base.terminal.door import console
-from upright.base.terminal.talk import say
-from upright.base.units import duration, size
+from upright.base.terminal.messages import say
+from upright.base.terminal.safe_output import console
+from upright.base.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from upright.serving.fetch import FetchProgress
@@ -19,7 +19,7 @@ _EVERY_SECONDS = 5.0
 
 
 @contextmanager
-def showing(title: str, *, alone: bool = True) -> Iterator[Callable[[FetchProgress], None]]:
+def fetch_progress_bar(title: str, *, alone: bool = True) -> Iterator[Callable[[FetchProgress], None]]:
     """What to hand to `fetch` as its `on_progress`; lines where others talk meanwhile."""
     if alone and sys.stderr.isatty():
         with _bar() as shown:
@@ -45,13 +45,16 @@ class _Lines:
 def words(progress: FetchProgress) -> str:
     """`12 %, 70.1 GB of 595 GB, 112 MB/s, 1 h 18 min left`."""
     share = progress.done_bytes / progress.total_bytes if progress.total_bytes else 1.0
-    parts = [f"{share:.0%}".replace("%", " %"), f"{size(progress.done_bytes)} of {size(progress.total_bytes)}"]
+    parts = [
+        f"{share:.0%}".replace("%", " %"),
+        f"{format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}",
+    ]
     if progress.done_bytes >= progress.total_bytes:
         left = progress.total_bytes - progress.verified_bytes
-        parts.append(f"{size(left)} to verify" if left > 0 else "verified")
+        parts.append(f"{format_size(left)} to verify" if left > 0 else "verified")
     elif progress.rate_bytes_per_second:
-        parts.append(f"{size(progress.rate_bytes_per_second)}/s")
-        parts.append(f"{duration(progress.left_seconds or 0)} left")
+        parts.append(f"{format_size(progress.rate_bytes_per_second)}/s")
+        parts.append(f"{format_duration(progress.left_seconds or 0)} left")
     else:
         parts.append("waiting for the hub")
     if progress.retries:

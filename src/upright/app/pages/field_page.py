@@ -6,8 +6,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from upright.base.terminal.door import style
-from upright.base.units import duration
+from upright.base.terminal.safe_output import style
+from upright.base.units import format_duration
 from upright.facts.records.first_hour import FieldTest
 from upright.flows.first_hour.claims import claims
 
@@ -22,13 +22,13 @@ def schedule_page(test: FieldTest, width: int) -> str:
 def _schedule(test: FieldTest, width: int) -> Iterator[str]:
     total = sum(step.estimated_seconds for step in test.steps)
     yield from _told(f"{test.box}: {_gpus(test)}", width, 0)
-    yield from _told(f"about {duration(total)} of {_limit(test)}", width, 0)
+    yield from _told(f"about {format_duration(total)} of {_limit(test)}", width, 0)
     yield ""
     yield style(f"{'after':>11}  {'takes':>11}  step", dim=True)
     after, previous = 0.0, ""
     for step in test.steps:
         about = f"{step.why}" + (f"; {step.known}" if step.known else "")
-        yield f"{_clock(after):>11}  {duration(step.estimated_seconds):>11}  {step.name}"
+        yield f"{_clock(after):>11}  {format_duration(step.estimated_seconds):>11}  {step.name}"
         if step.action in ("probe", "kernels", "start") and about != previous:
             yield from _told(about, width, _STEP)
             previous = about
@@ -43,7 +43,7 @@ def _schedule(test: FieldTest, width: int) -> Iterator[str]:
 
 
 def _clock(seconds: float) -> str:
-    return duration(seconds) if seconds else "0 s"
+    return format_duration(seconds) if seconds else "0 s"
 
 
 def _gpus(test: FieldTest) -> str:
@@ -52,10 +52,12 @@ def _gpus(test: FieldTest) -> str:
 
 
 def _limit(test: FieldTest) -> str:
-    limit = duration(test.limit_seconds)
+    limit = format_duration(test.limit_seconds)
     if test.spend_limit is None or test.price_per_hour is None:
         return limit
-    return f"{limit} ({test.spend_limit:g} at {test.price_per_hour:g} an hour, and {duration(test.budget_seconds)})"
+    return (
+        f"{limit} ({test.spend_limit:g} at {test.price_per_hour:g} an hour, and {format_duration(test.budget_seconds)})"
+    )
 
 
 def _told(text: str, width: int, indent: int) -> Iterator[str]:
@@ -66,7 +68,7 @@ def _told(text: str, width: int, indent: int) -> Iterator[str]:
     )  # fmt: skip
 
 
-def wrong_page(lines: Iterable[str], width: int) -> str:
+def errors_page(lines: Iterable[str], width: int) -> str:
     """Plain lines, folded to a terminal."""
     return "\n".join(
         folded

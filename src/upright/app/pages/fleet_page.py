@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from upright.app.pages.pages import coloured, table_of
-from upright.base.units import tokens
+from upright.app.pages.deployment_pages import coloured, table_of
+from upright.base.units import format_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from upright.facts.records.deployment import Deployment
     from upright.facts.records.fleet import Roll
-    from upright.flows.fleet.differences import FleetStep
-    from upright.flows.fleet.looking import FleetLook
-    from upright.flows.fleet.preparing import BoxPlan
+    from upright.flows.fleet.box_plans import BoxPlan
+    from upright.flows.fleet.current_status import FleetStatus
+    from upright.flows.fleet.roll_plan import FleetStep
 
 
 def plans_page(console: Console, plans: Iterable[BoxPlan], steps: Sequence[FleetStep] | None = None) -> None:
@@ -37,7 +37,7 @@ def plans_page(console: Console, plans: Iterable[BoxPlan], steps: Sequence[Fleet
             table.add_row(box_plan.box.name, box_plan.box.at, "-", "-", "-", "-", "unknown")
         else:
             best = plan.speed.decode.best if plan.speed else None
-            context = f"{plan.goal.users} x {tokens(plan.context_tokens)}"
+            context = f"{plan.goal.users} x {format_tokens(plan.context_tokens)}"
             engine = f"{plan.engine} {plan.engine_version or ''}".strip()
             speed, fits = "-" if best is None else f"{best:.0f}", "yes" if box_plan.ready else "no"
             table.add_row(box_plan.box.name, box_plan.box.at, plan.model, engine, context, speed, fits)
@@ -58,7 +58,7 @@ def steps_page(console: Console, steps: Sequence[FleetStep]) -> None:
         console.print(Text(f"{title}  {number + 1}. {step}"))
 
 
-def status_page(console: Console, seen: FleetLook) -> None:
+def status_page(console: Console, seen: FleetStatus) -> None:
     router = seen.router
     where = f" at {router['base_url']}/v1" if router.get("answers") else ""
     reason = f", {router['reason']}" if router.get("reason") else ""

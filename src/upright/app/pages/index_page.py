@@ -5,42 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from upright.base.foreign import on_one_line
-from upright.base.terminal.lines import line
+from upright.base.terminal.wrapping import print_wrapped
+from upright.base.untrusted_text import on_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.evidence.share.index_building import Built
+    from upright.evidence.share.index_building import BuiltIndex
     from upright.evidence.share.index_checking import CheckedPointer
-    from upright.evidence.share.index_reading import Indexed
+    from upright.evidence.share.index_reading import IndexedPointers
     from upright.evidence.share.pointers import Pointer
 
 
-def search_page(console: Console, answers: Sequence[Indexed]) -> None:
+def search_page(console: Console, answers: Sequence[IndexedPointers]) -> None:
     for answer in answers:
         took = answer.reading
         came = f"{took.files} files, {took.bytes / 1000:,.1f} kB read" + (", from the cache" if took.offline else "")
         if answer.version:
-            line(console, f"{answer.index.name}: version {answer.version} of {answer.at[:10]}, {came}")
+            print_wrapped(console, f"{answer.index.name}: version {answer.version} of {answer.at[:10]}, {came}")
         else:
-            line(console, f"{answer.index.name}: what is here of it")
+            print_wrapped(console, f"{answer.index.name}: what is here of it")
         for pointer in answer.pointers:
-            line(console, _row(pointer), 2)
+            print_wrapped(console, _row(pointer), 2)
         if not answer.pointers:
-            line(console, "nothing of this model on such a box", 2)
+            print_wrapped(console, "nothing of this model on such a box", 2)
         if answer.earlier:
-            line(console, f"{answer.earlier:,} older ones are not shown", 2)
+            print_wrapped(console, f"{answer.earlier:,} older ones are not shown", 2)
 
 
 def pointer_page(console: Console, pointer: Pointer) -> None:
-    line(console, _row(pointer))
-    line(console, f"identity {pointer.identity}", 2)
-    line(console, on_one_line(f"kept at {pointer.url}"), 2)
-    line(console, on_one_line(f"signed by {pointer.signer}") if pointer.signer else "unsigned: nobody stands for it", 2)
+    print_wrapped(console, _row(pointer))
+    print_wrapped(console, f"identity {pointer.identity}", 2)
+    print_wrapped(console, on_one_line(f"kept at {pointer.url}"), 2)
+    print_wrapped(
+        console, on_one_line(f"signed by {pointer.signer}") if pointer.signer else "unsigned: nobody stands for it", 2
+    )
 
 
-def built_page(console: Console, made: Built) -> None:
+def built_page(console: Console, made: BuiltIndex) -> None:
     count = f"{made.added:,} added, {made.pointers:,} pointers; {made.shards_written:,} files new"
     console.print(f"version {made.version}: {count}", soft_wrap=True)
 
@@ -48,7 +50,7 @@ def built_page(console: Console, made: Built) -> None:
 def checked_page(console: Console, checked: Sequence[CheckedPointer]) -> None:
     for entry in checked:
         verdict = f"refused: {entry.refused}" if entry.refused else f"taken: {entry.level}"
-        line(console, on_one_line(f"{entry.identity[:12]}  {verdict}, {entry.url}"))
+        print_wrapped(console, on_one_line(f"{entry.identity[:12]}  {verdict}, {entry.url}"))
 
 
 def _row(pointer: Pointer) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from upright.base.terminal.lines import line
+from upright.base.terminal.wrapping import print_wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,29 +19,29 @@ def check_page(console: Console, found: KernelCheck) -> None:
     where = f"{found.box} ({found.target})" if found.box else found.target
     version = f"{found.engine} {found.engine_version or '(version unknown)'}"
     answer = "what was judged fits" if found.answer == "fits" and found.not_judged else WORDS[found.answer]
-    line(console, f"{found.model} on {where} with {version}: {answer}")
-    line(console, f"{found.engine_source}; compiled with {found.triton}", 2)
+    print_wrapped(console, f"{found.model} on {where} with {version}: {answer}")
+    print_wrapped(console, f"{found.engine_source}; compiled with {found.triton}", 2)
     for item in found.verdicts:
-        line(console, f"{MARKS[item.verdict]:<4} {item.path} {item.kernel}: {item.why}", 2)
-        line(console, item.launch, 7)
+        print_wrapped(console, f"{MARKS[item.verdict]:<4} {item.path} {item.kernel}: {item.why}", 2)
+        print_wrapped(console, item.launch, 7)
         if item.short_bytes:
-            line(console, f"short by {item.short_bytes:,} bytes", 7)
+            print_wrapped(console, f"short by {item.short_bytes:,} bytes", 7)
         if item.remedy:
-            line(console, f"try {item.remedy}", 7)
+            print_wrapped(console, f"try {item.remedy}", 7)
     for other in found.not_judged:
-        line(console, f"not judged: {other}", 2)
+        print_wrapped(console, f"not judged: {other}", 2)
 
 
 def tiles_page(console: Console, found: TileSearch) -> None:
     from rich.table import Table
 
-    from upright.base.units import duration
+    from upright.base.units import format_duration
 
     version = f"{found.engine} {found.engine_version or '(version unknown)'}"
     limit = f"{found.limit_bytes:,}" if found.limit_bytes is not None else "an unknown number of"
-    line(console, f"{version} {found.path} {found.kernel} on {found.target}: {limit} bytes a block")
-    line(console, f"{found.launch}; {found.compiled} of {len(found.tiles)} tiles compiled", 2)
-    line(console, f"{found.triton}; {duration(found.seconds)}", 2)
+    print_wrapped(console, f"{version} {found.path} {found.kernel} on {found.target}: {limit} bytes a block")
+    print_wrapped(console, f"{found.launch}; {found.compiled} of {len(found.tiles)} tiles compiled", 2)
+    print_wrapped(console, f"{found.triton}; {format_duration(found.seconds)}", 2)
     table = Table(box=None, pad_edge=False)
     for name in (*found.tiles[0].tile, "fits", "shared", "registers", "spills"):
         table.add_column(name.replace("num_", ""), justify="right")
@@ -55,8 +55,8 @@ def tiles_page(console: Console, found: TileSearch) -> None:
     console.print(table)
     left_out = sum(tile.inferred for tile in found.tiles)
     if left_out:
-        line(console, f"{left_out} larger ones not compiled: a smaller one does not fit", 2)
-    line(console, "`its choice` is what the engine takes by itself on this target", 2)
+        print_wrapped(console, f"{left_out} larger ones not compiled: a smaller one does not fit", 2)
+    print_wrapped(console, "`its choice` is what the engine takes by itself on this target", 2)
 
 
 def moe_page(console: Console, found: MoeCheck) -> None:
@@ -64,8 +64,8 @@ def moe_page(console: Console, found: MoeCheck) -> None:
 
     version = f"{found.engine} {found.engine_version or '(version unknown)'}"
     limit = f"{found.limit_bytes:,}" if found.limit_bytes is not None else "an unknown number of"
-    line(console, f"{version}, tuned MoE files on {found.target}: {limit} bytes a block")
-    line(console, f"{found.tiles} distinct tiles; {found.triton}", 2)
+    print_wrapped(console, f"{version}, tuned MoE files on {found.target}: {limit} bytes a block")
+    print_wrapped(console, f"{found.tiles} distinct tiles; {found.triton}", 2)
     table = Table(box=None, pad_edge=False)
     table.add_column("tuned on", overflow="fold")
     for name in ("type", "files", "over", "entries", "over", "unknown", "most"):
@@ -76,8 +76,10 @@ def moe_page(console: Console, found: MoeCheck) -> None:
         table.add_row(row.device.removeprefix("NVIDIA_"), row.dtype, *map(str, counts), most)
     console.print(table)
     for why in sorted({row.why for row in found.devices if row.why}):
-        line(console, f"unknown: {why}", 2)
+        print_wrapped(console, f"unknown: {why}", 2)
     for candidate in found.candidates:
         numbers = " ".join(f"{name.removeprefix('BLOCK_SIZE_')} {value}" for name, value in candidate.tile.items())
         batches = f"batch {candidate.batch_from} to {candidate.batch_to}"
-        line(console, f"{numbers}: {candidate.needed_bytes:,} bytes, {batches}, used {candidate.used} times", 2)
+        print_wrapped(
+            console, f"{numbers}: {candidate.needed_bytes:,} bytes, {batches}, used {candidate.used} times", 2
+        )

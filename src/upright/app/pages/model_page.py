@@ -30,10 +30,10 @@ _NAMES = {
 def model_page(model: Model, console: Console, layers: bool) -> None:
     from rich.text import Text
 
-    from upright.base.units import memory, parameters, size
+    from upright.base.units import format_memory, format_parameters, format_size
 
-    weights = f"{size(model.tensor_bytes)} ({memory(model.tensor_bytes)}) of weights"
-    console.print(Text.assemble((model.name, "bold"), f"  {weights}, {parameters(model.parameters)} parameters"))
+    weights = f"{format_size(model.tensor_bytes)} ({format_memory(model.tensor_bytes)}) of weights"
+    console.print(Text.assemble((model.name, "bold"), f"  {weights}, {format_parameters(model.parameters)} parameters"))
     for label, text in _facts(model):
         console.print(f"  {label:<13}{' ' if len(label) > 12 else ''}{text}", soft_wrap=True, markup=False)
     console.print()
@@ -41,12 +41,12 @@ def model_page(model: Model, console: Console, layers: bool) -> None:
     if layers:
         console.print(_layers(model))
     for entry in model.unknown[:10]:
-        text = f"  unknown name: {entry.pattern}  {entry.tensors} tensors, {size(entry.bytes)}"
+        text = f"  unknown name: {entry.pattern}  {entry.tensors} tensors, {format_size(entry.bytes)}"
         console.print(text, soft_wrap=True, markup=False)
 
 
 def _facts(model: Model) -> list[tuple[str, str]]:
-    from upright.base.units import tokens
+    from upright.base.units import format_tokens
 
     built = model.architecture
     family = f", family {built.family}" if built.family else ", of no known family"
@@ -57,7 +57,7 @@ def _facts(model: Model) -> list[tuple[str, str]]:
         facts.append(("experts", f"{experts.count} a layer, {experts.active} active{shared}"))
     scaled = f" ({built.rope_scaling.kind})" if built.rope_scaling else ""
     limit = built.context_limit_tokens
-    facts.append(("context", f"{tokens(limit)} tokens{scaled}" if limit else "the artifact does not say"))
+    facts.append(("context", f"{format_tokens(limit)} tokens{scaled}" if limit else "the artifact does not say"))
     facts += [("not understood", ", ".join(model.not_understood))] if model.not_understood else []
     facts += [
         ("assumed", f"{each.key} = {each.value} ({each.source})")
@@ -65,9 +65,9 @@ def _facts(model: Model) -> list[tuple[str, str]]:
         if each.decides == "cache" and each.value is not None
     ]
     if model.ik_only:
-        from upright.engines.tensor_types import loading_fork_types, refusing_fork_types
+        from upright.engines.tensor_types import engine_loading_fork_types, engine_refusing_fork_types
 
-        message = f"types of {loading_fork_types()}: mainline {refusing_fork_types()} refuses this file"
+        message = f"types of {engine_loading_fork_types()}: mainline {engine_refusing_fork_types()} refuses this file"
         facts.append(("engine", message))
     return facts
 
@@ -108,7 +108,7 @@ def _groups(model: Model) -> object:
     from rich.table import Table
     from rich.text import Text
 
-    from upright.base.units import memory
+    from upright.base.units import format_memory
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("group", no_wrap=True)
@@ -124,7 +124,7 @@ def _groups(model: Model) -> object:
             _NAMES[group],
             _formats(lines),
             f"{sum(line.tensors for line in lines):,}" if model.basis == "read" else "",
-            memory(size_bytes),
+            format_memory(size_bytes),
             f"{8 * size_bytes / weights:.2f}" if weights else "",
             Text.assemble((_bar(share), "cyan"), f" {_percent(share)}"),
         )
@@ -134,7 +134,7 @@ def _groups(model: Model) -> object:
 def _layers(model: Model) -> object:
     from rich.table import Table
 
-    from upright.base.units import memory
+    from upright.base.units import format_memory
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("layer", "all", "routed experts", "stored as"):
@@ -142,8 +142,8 @@ def _layers(model: Model) -> object:
     for layer in sorted({line.layer for line in model.weights if line.layer is not None}):
         lines = [line for line in model.weights if line.layer == layer]
         experts = [line for line in lines if line.group == "routed_experts"]
-        routed = memory(sum(line.bytes for line in experts)) if experts else ""
-        table.add_row(str(layer), memory(sum(line.bytes for line in lines)), routed, _formats(experts or lines))
+        routed = format_memory(sum(line.bytes for line in experts)) if experts else ""
+        table.add_row(str(layer), format_memory(sum(line.bytes for line in lines)), routed, _formats(experts or lines))
     return table
 
 

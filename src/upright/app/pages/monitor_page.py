@@ -10,17 +10,17 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from upright.serving.monitor.files import MonitorWishes, recorded
+from upright.serving.monitor.files import MonitorOptions, all_recording_rules
 from upright.serving.monitor.target import MetricsTarget
 
 _SHOWN = 4
 """Deployments of a kind that are named; a fleet may have thousands."""
 
 
-def monitor_shown(
-    targets: list[MetricsTarget], wishes: MonitorWishes, folder: Path, files: Mapping[str, str]
+def monitor_json(
+    targets: list[MetricsTarget], wishes: MonitorOptions, folder: Path, files: Mapping[str, str]
 ) -> dict[str, Any]:
-    everything = {rule.record for rule in recorded(targets, wishes.window)}
+    everything = {rule.record for rule in all_recording_rules(targets, wishes.window)}
     return {
         "folder": str(folder),
         "files": sorted(files),
@@ -34,7 +34,7 @@ def monitor_shown(
                 "address": target.address,
                 "path": target.path,
                 "key_file": None if target.key_file is None else str(target.key_file),
-                "figures": sorted(own := {rule.record for rule in recorded([target], wishes.window)}),
+                "figures": sorted(own := {rule.record for rule in all_recording_rules([target], wishes.window)}),
                 "lacks": sorted(everything - own),
             }
             for target in targets

@@ -1,19 +1,19 @@
-"""A patch held against an engine's files, and the proof of its kernels -> what a person or a program reads."""
+"""Pages of patches, and of the kernels before and after one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from upright.base.terminal.lines import line
+from upright.base.terminal.wrapping import print_wrapped
 from upright.facts.records.kernel import KernelVerdict
-from upright.proof.kernels.patching import Found
+from upright.proof.kernels.patching import PatchMatch
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def patch_told(patch: Found, **more: str | bool | Sequence[KernelVerdict]) -> dict[str, Any]:
+def patch_json(patch: PatchMatch, **more: str | bool | Sequence[KernelVerdict]) -> dict[str, Any]:
     """The patch, and what was done or proved beside it."""
     row = patch.row
     return {
@@ -34,19 +34,19 @@ def _dumped(verdicts: Sequence[KernelVerdict]) -> list[dict[str, Any]]:
     return [verdict.model_dump(mode="json") for verdict in verdicts]
 
 
-def patches_page(console: Console, patches: Sequence[Found]) -> None:
+def patches_page(console: Console, patches: Sequence[PatchMatch]) -> None:
     for patch in patches:
-        line(console, f"{patch.row.id}: {patch.state} ({patch.why})")
-        line(console, f"{patch.row.name}, for {patch.row.engine} {patch.row.versions}", 2)
-        line(console, patch.row.why, 2)
+        print_wrapped(console, f"{patch.row.id}: {patch.state} ({patch.why})")
+        print_wrapped(console, f"{patch.row.name}, for {patch.row.engine} {patch.row.versions}", 2)
+        print_wrapped(console, patch.row.why, 2)
     if not patches:
         console.print("no patch for this engine")
 
 
-def verified_page(console: Console, patch: Found, after: Sequence[KernelVerdict], verified: bool) -> None:
-    line(console, f"{patch.row.id}: {'verified' if verified else patch.state} ({patch.why})")
+def verified_page(console: Console, patch: PatchMatch, after: Sequence[KernelVerdict], verified: bool) -> None:
+    print_wrapped(console, f"{patch.row.id}: {'verified' if verified else patch.state} ({patch.why})")
     for verdict in after:
-        line(console, f"{verdict.target} {verdict.kernel}: {verdict.why}", 2)
+        print_wrapped(console, f"{verdict.target} {verdict.kernel}: {verdict.why}", 2)
 
 
 def proof_lines(before: Sequence[KernelVerdict], after: Sequence[KernelVerdict]) -> Iterator[str]:

@@ -9,19 +9,18 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from upright.app.pages.speed_page import rate, speed_pairs, table_lines, why_lines
-from upright.base.terminal.door import style
-from upright.base.units import GIB, memory, tokens
+from upright.base.terminal.safe_output import style
+from upright.base.units import GIB, format_memory, format_tokens
 from upright.engines import engine_named
-from upright.facts.records.plan import Plan
+from upright.facts.records.plan import Plan, Rate
 from upright.planning.choosing.artifacts import ArtifactChoice
-from upright.planning.choosing.beside import BEST
-from upright.planning.choosing.constrained import FORBIDDEN
-from upright.planning.choosing.ranking import runner_up_words
-from upright.planning.choosing.words import choice_words, expert_words
-from upright.planning.placement.devices import NOT_SPECIFIED
+from upright.planning.choosing.engine_constraints import FORBIDDEN
+from upright.planning.choosing.explanations import choice_words, expert_words
+from upright.planning.choosing.published_notes import BEST_PUBLISHED
+from upright.planning.choosing.ranking import configuration_words, runner_up_words
+from upright.planning.placement.devices import RAM_NOT_SPECIFIED
+from upright.planning.placement.engine_support import known_to_serve
 from upright.planning.placement.host_tier import TOO_LARGE, TOO_SMALL
-from upright.planning.placement.offering import known_to_serve
 
 _BAR = 40
 _FIGURES = 23
@@ -98,7 +97,7 @@ def _lines(plans: Sequence[Plan], chosen: ArtifactChoice, width: int, ram_unknow
         yield from _wrapped(objection.message, width, "no   ", "red")
         if objection.remedy:
             yield from _wrapped(f"try {objection.remedy}", width, "     ")
-    for note in (note for note in plan.notes if of_this_box and note.code not in ("speed-unknown", BEST)):
+    for note in (note for note in plan.notes if of_this_box and note.code not in ("speed-unknown", BEST_PUBLISHED)):
         yield from _wrapped(note.message + (f": {note.remedy}" if note.remedy else ""), width, "note ", "yellow")
     yield from _nearest(plan, width)
     yield from _rungs(plan, width)
@@ -166,8 +165,8 @@ def _device(plan: Plan, names: str, device: str, length: int) -> Iterator[str]:
         bar += style(part.mark * (end - drawn), fg=part.colour)
         drawn = end
     bar += "·" * (length - drawn)
-    asked = any(objection.code == NOT_SPECIFIED and objection.device == device for objection in plan.objections)
-    usage = f"{memory(used)} needed" if asked else f"{memory(used)} of {memory(capacity)}"
+    asked = any(objection.code == RAM_NOT_SPECIFIED and objection.device == device for objection in plan.objections)
+    usage = f"{format_memory(used)} needed" if asked else f"{format_memory(used)} of {format_memory(capacity)}"
     yield f"  {names:<{_LABEL}}{bar} {style(usage, fg='red') if used > capacity else usage}"
 
 
@@ -197,8 +196,15 @@ def _decided_by(plan: Plan) -> list[tuple[str, str]]:
     users = "1 user" if plan.users_at_context == 1 else f"{plan.users_at_context} users"
     if plan.context_tokens > plan.largest_context_tokens:  # room for what nobody may ask for is no promise
         users = "0 users"
-    context = f"{users} x {tokens(plan.context_tokens)} tokens; one user up to {tokens(plan.largest_context_tokens)}"
-    best = [("published", note.message.removeprefix("best published: ")) for note in plan.notes if note.code == BEST]
+    context = (
+        f"{users} x {format_tokens(plan.context_tokens)} tokens; one user up to "
+        f"{format_tokens(plan.largest_context_tokens)}"
+    )
+    best = [
+        ("published", note.message.removeprefix("best published: "))
+        for note in plan.notes
+        if note.code == BEST_PUBLISHED
+    ]
     return [("context", context), *speed_pairs(plan), *best]
 
 
@@ -209,7 +215,7 @@ def _cache(plan: Plan) -> list[tuple[str, str]]:
     pairs = [("KV cache", _capacity(plan)), ("", f"{kv.dtype}, {_token_bytes(plan)}/token{copies}: {formula}")]
     if kv.state_bytes_per_sequence:
         kept = f", {kv.states_per_sequence} kept" if kv.states_per_sequence > 1 else ""
-        pairs.append(("", f"recurrent state {memory(kv.state_bytes_per_sequence)} per sequence{kept}"))
+        pairs.append(("", f"recurrent state {format_memory(kv.state_bytes_per_sequence)} per sequence{kept}"))
     return pairs
 
 
@@ -229,14 +235,18 @@ def _token_bytes(plan: Plan) -> str:
 def _capacity(plan: Plan) -> str:
     kv = plan.kv
     if plan.not_understood:
-        return f"at least {tokens(kv.low_tokens)} tokens" if kv.high_bytes_per_token and kv.low_tokens else "not known"
+        return (
+            f"at least {format_tokens(kv.low_tokens)} tokens"
+            if kv.high_bytes_per_token and kv.low_tokens
+            else "not known"
+        )
     if not kv.capacity_tokens:
         return "no memory left for it"
     if kv.high_tokens == kv.planned_tokens and any(place.device == "host" for place in plan.expert_places):
-        return f"{tokens(kv.planned_tokens)} tokens, as planned: experts take the rest of the GPUs"
+        return f"{format_tokens(kv.planned_tokens)} tokens, as planned: experts take the rest of the GPUs"
     longer = plan.largest_context_tokens > kv.low_tokens
-    requests = f", in requests of {tokens(plan.context_tokens)}" if longer else ""
-    return f"{tokens(kv.capacity_tokens)} tokens expected, at least {tokens(kv.low_tokens)}{requests}"
+    requests = f", in requests of {format_tokens(plan.context_tokens)}" if longer else ""
+    return f"{format_tokens(kv.capacity_tokens)} tokens expected, at least {format_tokens(kv.low_tokens)}{requests}"
 
 
 def _nearest(plan: Plan, width: int) -> Iterator[str]:
@@ -244,7 +254,8 @@ def _nearest(plan: Plan, width: int) -> Iterator[str]:
         yield "  What would fit, each of them planned:"
     for alternative in plan.nearest:
         cache = (
-            f"{tokens(alternative.context_tokens)} tokens of context, KV cache {tokens(alternative.capacity_tokens)}"
+            f"{format_tokens(alternative.context_tokens)} tokens of context, KV cache "
+            f"{format_tokens(alternative.capacity_tokens)}"
         )
         yield from _wrapped(f"{alternative.change}: {cache}", width, "  - ")
 
@@ -289,7 +300,10 @@ def _of_own_type(own: Plan, others: Sequence[Plan], plan: Plan, width: int) -> I
 
 def _brief(other: Plan, plan: Plan, width: int) -> Iterator[str]:
     speed = f"{rate(other.speed.decode)} tok/s, " if plan.goal.minimum_tokens_per_second and other.speed else ""
-    cache = f"{speed}{tokens(other.context_tokens)} tokens of context, KV cache at least {tokens(other.kv.low_tokens)}"
+    cache = (
+        f"{speed}{format_tokens(other.context_tokens)} tokens of context, KV cache at least "
+        f"{format_tokens(other.kv.low_tokens)}"
+    )
     yield from _wrapped(f"{other.model} with {other.engine}: {cache}", width, "  - ")
 
 
@@ -308,7 +322,8 @@ def _rungs(plan: Plan, width: int) -> Iterator[str]:
     if plan.rungs:
         yield "  Tuning steps, one setting at a time:"
     names = [
-        tokens(rung.context_tokens) if rung.name in ("safe-start", "context") else rung.name for rung in plan.rungs
+        format_tokens(rung.context_tokens) if rung.name in ("safe-start", "context") else rung.name
+        for rung in plan.rungs
     ]
     for rung, name in zip(plan.rungs, names, strict=True):
         tail = "" if rung.fits else " (does not fit)"
@@ -321,3 +336,105 @@ def _wrapped(words: str, width: int, first: str = "", colour: str | None = None)
     for index, line in enumerate(textwrap.wrap(words, max(20, width - 3 - len(first)), break_on_hyphens=False)):
         lead = style(first, fg=colour) if index == 0 and colour else first if index == 0 else " " * len(first)
         yield f"  {lead}{line}"
+
+
+def speed_pairs(plan: Plan) -> list[tuple[str, str]]:
+    speed = plan.speed
+    if speed is None:
+        why = next((note.message for note in plan.notes if note.code == "speed-unknown"), "speed is not known")
+        return [("decode", why.removeprefix("speed is "))]
+    users = "" if plan.goal.users == 1 else f" for each of {plan.goal.users} users"
+    decode = f"{rate(speed.decode)} tok/s{users} at {format_tokens(speed.context_tokens)} context"
+    if speed.decode.best is not None:
+        decode += f"; {rate(speed.empty)} empty, {rate(speed.full)} full"
+    else:
+        decode += "; the acceptance rate is not known: --acceptance"
+    pairs = [("decode", decode)]
+    pairs.append(("prefill", "not known" if speed.prompt is None else f"{rate(speed.prompt)} tok/s"))
+    if speed.layer_worth is not None:
+        pairs.append(("", f"one more layer of experts on the GPUs adds {speed.layer_worth:.2f} tok/s"))
+    fitted = "such boxes" if speed.basis == "measured" else "other boxes"
+    return [*pairs, ("", f"derived from constants fitted on {fitted}: speeds/{speed.row}; --why shows every term")]
+
+
+def why_lines(plan: Plan, width: int) -> Iterator[str]:
+    """Every term of memory on the first of each kind of device, and of time."""
+    yield "  Every term of memory:"
+    for device in _devices(plan):
+        for line in (ledger_line for ledger_line in plan.ledger if ledger_line.device == device):
+            band = (
+                ""
+                if line.low_bytes == line.high_bytes
+                else f" ({format_memory(line.low_bytes)} to {format_memory(line.high_bytes)})"
+            )
+            yield from _hanging(
+                f"{line.why}{band} [{line.basis}]",
+                f"  {device:<6}{line.term:<20}{format_memory(line.bytes):>9}  ",
+                width,
+            )
+    if plan.speed is None:
+        return
+    for step, title in (("decode", "a decode step"), ("prompt", "prefill")):
+        terms = [term for term in plan.speed.terms if term.step == step]
+        if terms:
+            yield f"  Every term of {title}, {_ms(sum(term.milliseconds for term in terms))}:"
+        for term in terms:
+            yield from _hanging(term.why, f"  {term.term:<12}{_ms(term.milliseconds):>10}  ", width)
+    yield from _hanging(plan.speed.why, "  band  ", width)
+
+
+def table_lines(plans: Sequence[Plan], width: int) -> Iterator[str]:
+    """Every configuration, best first. What does not fit says why."""
+    rows = [_row(plan) for plan in plans]
+    first = min(max(len(row[0]) for row in rows), max(24, width - 42))
+    yield f"  {'configuration':<{first}} {'decode':>7} {'least':>6} {'prefill':>7} {'KV cache':>10}"
+    for name, *figures, no in rows:
+        head, *more = textwrap.wrap(name, first, break_on_hyphens=False) or [""]
+        yield f"  {head:<{first}} {figures[0]:>7} {figures[1]:>6} {figures[2]:>7} {figures[3]:>10}".rstrip()
+        yield from (f"    {line}" for line in more)
+        if no:
+            yield from _hanging(no, "    no: ", width)
+
+
+def rate(found: Rate) -> str:
+    """`73 (66-76)`, or `40-90` if only the band is known."""
+    if found.best is None:
+        return f"{_number(found.low)}-{_number(found.high)}"
+    return f"{_number(found.best)} ({_number(found.low)}-{_number(found.high)})"
+
+
+def _row(plan: Plan) -> tuple[str, str, str, str, str, str]:
+    speed = plan.speed
+    no = plan.objections[0].message if plan.objections else ""
+    cache = format_tokens(plan.kv.low_tokens) if plan.kv.low_tokens else "none"
+    if any(objection.code != "too-slow" for objection in plan.objections):  # such a speed will not be seen
+        return configuration_words(plan), "-", "-", "-", cache, no
+    if speed is None:
+        return configuration_words(plan), "?", "?", "?", cache, no
+    best = "?" if speed.decode.best is None else _number(speed.decode.best)
+    prompt = "?" if speed.prompt is None or speed.prompt.best is None else _number(speed.prompt.best)
+    return configuration_words(plan), best, _number(speed.decode.low), prompt, cache, no
+
+
+def _devices(plan: Plan) -> list[str]:
+    """The first of devices with the same ledger."""
+    by_ledger: dict[tuple[tuple[str, int], ...], str] = {}
+    for budget in plan.budgets:
+        terms = tuple((line.term, line.bytes) for line in plan.ledger if line.device == budget.device)
+        by_ledger.setdefault(terms, budget.device)
+    held = list(by_ledger.values())
+    return held if "host" in held else [*held, "host"]
+
+
+def _hanging(words: str, first: str, width: int) -> Iterator[str]:
+    lines = textwrap.wrap(words, max(24, width - len(first)), break_on_hyphens=False)
+    for index, line in enumerate(lines or [""]):
+        yield (first if index == 0 else " " * len(first)) + line
+
+
+def _ms(milliseconds: float) -> str:
+    return f"{milliseconds / 1000:.2f} s" if milliseconds >= 1000 else f"{milliseconds:.2f} ms"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if value < 30 else f"{value:,.0f}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from upright.base.foreign import LONGEST_NAME, on_one_line
-from upright.base.terminal.lines import line
+from upright.base.terminal.wrapping import print_wrapped
+from upright.base.untrusted_text import LONGEST_NAME, on_one_line
 from upright.facts.records.check import RecipeCheck
 
 _COLOURS = {"accepted": "green", "refused": "red", "unverified": "yellow"}
@@ -19,6 +19,6 @@ def recipe_check_page(console: Console, check: RecipeCheck) -> None:
     console.print(f"  {check.settings} settings, {len(check.refusals)} refused")
     for refusal in check.refusals:
         console.print(f"  {on_one_line(refusal.setting, LONGEST_NAME)}", style="red", markup=False)
-        line(console, refusal.message, 4)
+        print_wrapped(console, refusal.message, 4)
     for remark in check.remarks:
-        line(console, remark, 2)
+        print_wrapped(console, remark, 2)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from upright.base.terminal.door import style
-from upright.base.units import size
+from upright.base.terminal.safe_output import style
+from upright.base.units import format_size
 from upright.engines import engine_named
 from upright.facts.records.plan import Rate
 from upright.facts.records.recommendation import ModelOffer, Recommendation
@@ -83,7 +83,7 @@ def _name(offer: ModelOffer) -> str:
 def _download(offer: ModelOffer) -> str:
     """`595 GB`, or `about 258 GB` where nobody published the size."""
     about = "about " if offer.download_basis == "derived" else ""
-    return about + size(offer.download_bytes)
+    return about + format_size(offer.download_bytes)
 
 
 def _context(offer: ModelOffer) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from upright.base.terminal.door import style
-from upright.base.units import duration, memory, size, tokens
+from upright.base.terminal.safe_output import style
+from upright.base.units import format_duration, format_memory, format_size, format_tokens
 from upright.facts.records.rehearsal import Rehearsal
 
 
@@ -17,26 +17,26 @@ def page(found: Rehearsal, width: int) -> str:
 def _lines(found: Rehearsal, width: int) -> Iterator[str]:
     verdict = style("rehearsed", fg="green", bold=True) if found.passed else style("fell", fg="red", bold=True)
     yield f"{found.model} on {found.engine} {found.engine_version or ''}: {verdict}"
-    yield style(f"by {' and '.join(found.ways)}, in {duration(found.seconds)}", dim=True)
+    yield style(f"by {' and '.join(found.ways)}, in {format_duration(found.seconds)}", dim=True)
     yield ""
-    yield f"{'weights':<10}{size(found.weights_bytes)}, none of which were needed"
-    read, disk = size(found.fetched_bytes), size(found.written_bytes)
+    yield f"{'weights':<10}{format_size(found.weights_bytes)}, none of which were needed"
+    read, disk = format_size(found.fetched_bytes), format_size(found.written_bytes)
     yield f"{'read':<10}{read} of headers, configuration and tokenizer; {disk} of disk"
     if not found.passed:
         yield ""
         yield from _wrapped(found.code or "unknown", found.said or "it ended without a word", width)
         return
-    yield f"{'context':<10}{tokens(found.context_tokens)} tokens a user"
+    yield f"{'context':<10}{format_tokens(found.context_tokens)} tokens a user"
     if found.kv_tokens:
-        planned = f" (planned: {tokens(found.planned_kv_tokens)})" if found.planned_kv_tokens else ""
-        yield f"{'cache':<10}{tokens(found.kv_tokens)} tokens, says the engine{planned}"
+        planned = f" (planned: {format_tokens(found.planned_kv_tokens)})" if found.planned_kv_tokens else ""
+        yield f"{'cache':<10}{format_tokens(found.kv_tokens)} tokens, says the engine{planned}"
     if found.shares:
         yield ""
         yield style(f"{'device':<8}{'':<12}{'engine':>12}{'plan':>12}{'off by':>9}", dim=True)
     for share in found.shares:
-        planned = memory(share.planned_bytes) if share.planned_bytes is not None else "-"
+        planned = format_memory(share.planned_bytes) if share.planned_bytes is not None else "-"
         off = _off(share.bytes, share.planned_bytes)
-        yield f"{share.device:<8}{share.what:<12}{memory(share.bytes):>12}{planned:>12}{off:>9}"
+        yield f"{share.device:<8}{share.what:<12}{format_memory(share.bytes):>12}{planned:>12}{off:>9}"
     yield ""
     for sentence in found.proved:
         yield from _wrapped("proved", sentence, width)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from upright.base.terminal.door import style
-from upright.base.units import memory, tokens
+from upright.base.terminal.safe_output import style
+from upright.base.units import format_memory, format_tokens
 from upright.engines.memory_report import MemoryReport, Reading
 from upright.facts.records.base import Figure
 from upright.facts.records.residuals import Residual, Residuals
-from upright.planning.memory.learned import TAUGHT
+from upright.planning.memory.earlier_starts import MEASURED_TERMS
 
 _COLUMNS = (14, 12, 12, 12)
 _COUNTED = ("kv_tokens", "context_tokens", "concurrency", "capture_seconds")
@@ -29,8 +29,10 @@ def report_page(source: str, engine: str, report: MemoryReport, width: int) -> s
 
 def learned_terms(found: Residuals) -> tuple[str, ...]:
     """What the next plan takes from this start."""
-    taught = {line.term for line in found.lines if line.term in TAUGHT and line.measured_bytes.value is not None}
-    return tuple(term for term in TAUGHT if term in taught)
+    taught = {
+        line.term for line in found.lines if line.term in MEASURED_TERMS and line.measured_bytes.value is not None
+    }
+    return tuple(term for term in MEASURED_TERMS if term in taught)
 
 
 def _page(found: Residuals, width: int) -> Iterator[str]:
@@ -100,22 +102,22 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def _memory(figure: Figure) -> str:
-    return "-" if figure.value is None else memory(figure.value)
+    return "-" if figure.value is None else format_memory(figure.value)
 
 
 def _tokens(figure: Figure) -> str:
-    return "-" if figure.value is None else tokens(int(figure.value))
+    return "-" if figure.value is None else format_tokens(int(figure.value))
 
 
 def _difference(line: Residual) -> str:
     if line.difference_bytes is None:
         return ""
-    amount = memory(abs(line.difference_bytes))
+    amount = format_memory(abs(line.difference_bytes))
     return amount if line.difference_bytes == 0 else f"{'+' if line.difference_bytes > 0 else '-'}{amount}"
 
 
 def _value(reading: Reading) -> str:
-    return f"{reading.value:,.2f}".removesuffix(".00") if reading.what in _COUNTED else memory(reading.value)
+    return f"{reading.value:,.2f}".removesuffix(".00") if reading.what in _COUNTED else format_memory(reading.value)
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> Iterator[str]:

@@ -6,12 +6,12 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping
 
-from upright.base.terminal.door import style
-from upright.base.units import duration, tokens
+from upright.base.terminal.safe_output import style
+from upright.base.units import format_duration, format_tokens
 from upright.facts.records.box import Box
 from upright.facts.records.sizing import Seen, Sizing
-from upright.planning.sizing.capacity import ServicePromise
-from upright.planning.sizing.costs import unused
+from upright.planning.sizing.capacity import ServiceObjective
+from upright.planning.sizing.costs import unused_prices
 
 _LABEL = 11
 
@@ -23,7 +23,7 @@ def sizing_page(made: Sizing, width: int, *, why: bool = False) -> str:
 def _lines(made: Sizing, width: int) -> Iterator[str]:
     what = f" of {made.model}" if made.model else ""
     people = f"{made.users:,} {made.use} user{'s' if made.users > 1 else ''}"
-    head, verdict = f"{people}{what}, {tokens(made.context_tokens)} tokens of context:", _boxes(made)
+    head, verdict = f"{people}{what}, {format_tokens(made.context_tokens)} tokens of context:", _boxes(made)
     yield from (
         [f"{head} {style(verdict, bold=True)}"]
         if len(head) + len(verdict) < width
@@ -32,7 +32,8 @@ def _lines(made: Sizing, width: int) -> Iterator[str]:
     promise = made.promise
     yield from _pair(
         "promise",
-        f"first token within {duration(promise.first_token_seconds)}, {promise.tokens_per_second:g} tok/s or more, "
+        f"first token within {format_duration(promise.first_token_seconds)}, "
+        f"{promise.tokens_per_second:g} tok/s or more, "
         f"for {promise.share:.0%}",
         width,
     )
@@ -58,7 +59,8 @@ def _lines(made: Sizing, width: int) -> Iterator[str]:
     yield from _pair(
         "",
         f"{1 / first[1]:,.0f} tok/s alone, {1 / last[1]:,.1f} each of {last[0]:.0f}; reads "
-        f"{curve.prompt_tokens_per_second:,.0f} tok/s; holds {tokens(curve.pool_tokens)} tokens, {curve.streams} "
+        f"{curve.prompt_tokens_per_second:,.0f} tok/s; holds {format_tokens(curve.pool_tokens)} "
+        f"tokens, {curve.streams} "
         f"stream{'s' if curve.streams > 1 else ''}",
         width,
     )
@@ -92,7 +94,8 @@ def _boxes(made: Sizing) -> str:
 
 def _row(name: str, seen: Seen) -> str:
     return (
-        f"  {name:<20}{duration(seen.first_token_p50_seconds):>11}{duration(seen.first_token_p95_seconds):>11}"
+        "  "
+        f"{name:<20}{format_duration(seen.first_token_p50_seconds):>11}{format_duration(seen.first_token_p95_seconds):>11}"
         f"{seen.tokens_per_second_p50:>7.1f}{seen.tokens_per_second_p5:>7.1f}{seen.busy_percent:>6.0f}%"
         f"{seen.reused_percent:>7.0f}%{seen.reread_percent:>6.1f}%"
     )
@@ -104,22 +107,22 @@ def _pair(name: str, words: str, width: int, lead: str | None = None) -> Iterato
         yield f"  {first if index == 0 else ' ' * len(first)}{line}"
 
 
-def alone_sentence(promise: ServicePromise, first: float, rate: float) -> str:
+def alone_sentence(promise: ServiceObjective, first: float, rate: float) -> str:
     """What even one user alone on a box has, where no number of boxes is enough."""
-    within = f"first token within {duration(first)}, {rate:.1f} tok/s or more"
+    within = f"first token within {format_duration(first)}, {rate:.1f} tok/s or more"
     return f"one user alone: {within}, for {promise.share:.0%}"
 
 
-def kept_words(promise: ServicePromise, first: float, rate: float) -> str:
+def reachable_slo_words(promise: ServiceObjective, first: float, rate: float) -> str:
     """For --slo: what was asked for, as far as one user alone has it with some room."""
     within = max(promise.first_token_seconds, math.ceil(12 * first) / 10)
-    share = "" if promise.share == ServicePromise.share else f",share={promise.share:g}"
+    share = "" if promise.share == ServiceObjective.share else f",share={promise.share:g}"
     return f"ttft={within:g}s,rate={min(promise.tokens_per_second, int(0.8 * rate)):g}{share}"
 
 
 def unused_sentence(box: Box | None, prices: Mapping[str, float], host_watts: float | None) -> str | None:
     """Prices that were given and are in no cost; None if all are."""
-    if not (names := unused(box, prices, host_watts)):
+    if not (names := unused_prices(box, prices, host_watts)):
         return None
     is_or_are = "is" if len(names) == 1 else "are"
     return f"{' and '.join(names)} {is_or_are} in no cost: what the GPUs take is not known"

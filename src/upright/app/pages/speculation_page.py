@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from upright.engines.speculation import Offer
-from upright.evidence.report.speculation import guessed
+from upright.evidence.report.speculation import candidate_rows
 from upright.facts.records.speculation import Speculation
 
 _COLOURS = {"wins": "green", "kept": "green", "loses": "red", "damages": "red", "fell": "red", "stepped back": "yellow"}
@@ -17,7 +17,7 @@ _TO_THE_LEFT = ("cell", "difference", "verdict")
 
 def speculation_page(console: Console, record: Speculation) -> None:
     console.print()
-    for guess in guessed(record, draw=False):
+    for guess in candidate_rows(record, draw=False):
         tried = guess.tried
         outcome = (tried.outcome, _COLOURS.get(tried.outcome, ""))
         console.print(Text.assemble((tried.name, "bold"), " ", outcome, f": {tried.reason}"))

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from upright.base import units
-from upright.base.terminal.door import console
-from upright.base.terminal.talk import say
+from upright.base.terminal.messages import say
+from upright.base.terminal.safe_output import console
 
 if TYPE_CHECKING:
     from upright.facts.records.deployment import Deployment, Progress
@@ -26,7 +26,7 @@ _STEP_PERCENT = 10
 
 
 @contextmanager
-def shown(weights_bytes: int | None = None) -> Iterator[Callable[[Deployment], None]]:
+def start_progress_bar(weights_bytes: int | None = None) -> Iterator[Callable[[Deployment], None]]:
     """Hands out what to call at every change; `weights_bytes` turns a percentage into a rate."""
     if not sys.stderr.isatty():
         yield _lines(weights_bytes)
@@ -49,7 +49,7 @@ def shown(weights_bytes: int | None = None) -> Iterator[Callable[[Deployment], N
             progress = now.progress
             name = _PHASES[progress.phase] if progress else now.state
             percent = progress.percent if progress else None
-            status = measured(progress, weights_bytes) if progress else ""
+            status = start_progress_words(progress, weights_bytes) if progress else ""
             total = None if percent is None else 100
             bars.update(task, description=name, total=total, completed=percent or 0, words=status)
             _say_once(state_words(now), printed, bars.console.print)
@@ -61,7 +61,7 @@ def state_words(now: Deployment) -> str:
     return now.state + (f": {now.reason}" if now.reason else "")
 
 
-def measured(progress: Progress, weights_bytes: int | None) -> str:
+def start_progress_words(progress: Progress, weights_bytes: int | None) -> str:
     """33 %, 1 of 3 shards, 1.2 GB/s, 49 s left: what of it is known."""
     parts = []
     if progress.percent is not None:
@@ -72,9 +72,9 @@ def measured(progress: Progress, weights_bytes: int | None) -> str:
             f"{progress.of} {pieces}" if progress.done is None else f"{progress.done} of {progress.of} {pieces}"
         )
     if progress.phase == "weights" and weights_bytes and progress.percent and progress.seconds:
-        parts.append(f"{units.size(int(weights_bytes * progress.percent / 100 / progress.seconds))}/s")
+        parts.append(f"{units.format_size(int(weights_bytes * progress.percent / 100 / progress.seconds))}/s")
     if progress.seconds_left:
-        parts.append(f"{units.duration(progress.seconds_left)} left")
+        parts.append(f"{units.format_duration(progress.seconds_left)} left")
     return ", ".join(parts)
 
 
@@ -89,7 +89,7 @@ def _lines(weights_bytes: int | None) -> Callable[[Deployment], None]:
         here = (now.progress.phase, int((now.progress.percent or 0) // _STEP_PERCENT))
         if step[-1:] != [here]:
             step.append(here)
-            status = measured(now.progress, weights_bytes)
+            status = start_progress_words(now.progress, weights_bytes)
             say(f"  {_PHASES[now.progress.phase]}" + (f": {status}" if status else ""))
 
     return on_change

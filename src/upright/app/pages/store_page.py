@@ -10,14 +10,14 @@ from upright.base.errors import UprightError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.facts.store import DeploymentDir, Listed, StoreFinding
+    from upright.facts.store import DeploymentDir, ListedDeployment, StoreFinding
 
 
 def list_page(console: Console, rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from upright.base.units import size
+    from upright.base.units import format_size
 
     if not rows:
         console.print("no deployments")
@@ -30,7 +30,9 @@ def list_page(console: Console, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         created = (row["created_at"] or "")[:16].replace("T", " ")
         entries = "?" if row["entries"] is None else f"{row['entries']:,}"
-        table.add_row(row["name"], row["state"] or Text("unreadable", "red"), created, entries, size(row["size_bytes"]))
+        table.add_row(
+            row["name"], row["state"] or Text("unreadable", "red"), created, entries, format_size(row["size_bytes"])
+        )
     console.print(table)
     for row in rows:
         if row["problem"]:
@@ -57,7 +59,7 @@ def check_page(console: Console, found: dict[DeploymentDir, list[StoreFinding]])
             console.print(Padding.indent(table, 2))
 
 
-def listed_row(listed: Listed) -> dict[str, Any]:
+def listed_row(listed: ListedDeployment) -> dict[str, Any]:
     """A deployment on disk, for a program."""
     directory, problem = listed.directory, listed.problem
     try:

@@ -1,4 +1,4 @@
-"""Stations that read deployments -> one table, or a screen that is drawn until somebody leaves."""
+"""`upright top`: the table once, or a live screen."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from upright.app.pages.pages import why
+from upright.app.pages.deployment_pages import state_reason
 from upright.app.pages.top_page import screen, state_of
 from upright.base.terminal.screen import Screen
 from upright.serving.launch import status
-from upright.serving.monitor.stations import PATIENCE_SECONDS, Look, Sight
+from upright.serving.monitor.polling import PATIENCE_SECONDS, DeploymentReading, DeploymentSummary
 
 if TYPE_CHECKING:
     from upright.facts.store import DeploymentDir
-    from upright.flows.line.watched_deployments import Watched
+    from upright.flows.line.watched_deployments import WatchedDeployments
 
 _DEAD = frozenset({"failed", "hung", "degraded", "silent"})
 
 
-def look_at(directory: DeploymentDir) -> Look:
+def look_at(directory: DeploymentDir) -> DeploymentSummary:
     """A deployment as it is now, and the command that says more."""
     now = status(directory)
-    return Look(
+    return DeploymentSummary(
         name=now.name,
         state=now.state,
-        reason=why(now) or None,
+        reason=state_reason(now) or None,
         software=" ".join(filter(None, (now.engine, now.engine_version))),
         model=now.served_name,
         base_url=now.base_url,
@@ -38,7 +38,7 @@ def silent_after(every: float) -> float:
     return 2 * every + PATIENCE_SECONDS
 
 
-def settled(watched: Watched, every: float) -> list[Sight]:
+def read_twice(watched: WatchedDeployments, every: float) -> list[DeploymentReading]:
     """Two readings, so that there are rates; what does not answer is waited for no longer than one reading may take."""
     deadline = time.monotonic() + silent_after(every)
     while time.monotonic() < deadline and not all(station.settled for station in watched.stations.values()):
@@ -46,7 +46,7 @@ def settled(watched: Watched, every: float) -> list[Sight]:
     return watched.sights()
 
 
-def live(watched: Watched, every: float) -> None:
+def live(watched: WatchedDeployments, every: float) -> None:
     """Until q or Ctrl-C."""
     with Screen() as terminal:
         try:
@@ -61,7 +61,7 @@ def live(watched: Watched, every: float) -> None:
             return
 
 
-def next_words(sights: Sequence[Sight], every: float) -> list[str]:
+def next_words(sights: Sequence[DeploymentReading], every: float) -> list[str]:
     """What to type about the first that is in trouble; else how to measure, or to keep watching."""
     for sight in sights:
         in_trouble = state_of(sight, silent_after(every)) in _DEAD

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.text import Text
 
-from upright.app.pages.pages import COLOURS
+from upright.app.pages.deployment_pages import COLOURS
 from upright.base import units
-from upright.serving.monitor.stations import Sight
+from upright.serving.monitor.polling import DeploymentReading
 
 _WIDE = 140
 """From so many columns on there is room for the engine, the first token and the address."""
@@ -43,12 +43,19 @@ _COLUMNS = (
     Column("err", 5, lambda sight: _count(sight.errors)),
     Column("W", 6, lambda sight: _count(sight.watts)),
 )
-_FIRST = Column("first", 9, lambda sight: _NONE if (t := sight.first_token_seconds) is None else units.duration(t))
+_FIRST = Column(
+    "first", 9, lambda sight: _NONE if (t := sight.first_token_seconds) is None else units.format_duration(t)
+)
 _STATE = 10
 
 
 def screen(
-    sights: Sequence[Sight], width: int, height: int, clock: str, every_seconds: float, silent_seconds: float
+    sights: Sequence[DeploymentReading],
+    width: int,
+    height: int,
+    clock: str,
+    every_seconds: float,
+    silent_seconds: float,
 ) -> list[Text]:
     """At most `height` lines of at most `width` columns."""
     lines = [_title(sights, width, clock), Text(), _heading(sights, width)]
@@ -68,7 +75,7 @@ def screen(
     return [*lines, foot]
 
 
-def table(sights: Sequence[Sight], width: int, silent_seconds: float) -> list[Text]:
+def table(sights: Sequence[DeploymentReading], width: int, silent_seconds: float) -> list[Text]:
     """Once, for no terminal: a line for each, and what is wrong with it."""
     lines = [_heading(sights, width)]
     for sight in sights:
@@ -78,7 +85,7 @@ def table(sights: Sequence[Sight], width: int, silent_seconds: float) -> list[Te
     return lines
 
 
-def state_of(sight: Sight, silent_seconds: float) -> str:
+def state_of(sight: DeploymentReading, silent_seconds: float) -> str:
     """`silent` is what should answer and does not."""
     late = sight.age_seconds is None or sight.age_seconds > silent_seconds
     if sight.look.state in _ANSWERING and (sight.problem is not None or (late and sight.age_seconds is not None)):
@@ -86,7 +93,7 @@ def state_of(sight: Sight, silent_seconds: float) -> str:
     return sight.look.state
 
 
-def as_row(sight: Sight, silent_seconds: float) -> dict[str, Any]:
+def as_row(sight: DeploymentReading, silent_seconds: float) -> dict[str, Any]:
     """For programs; rates are tokens a second, shares from 0 to 1."""
     state = state_of(sight, silent_seconds)
     return {
@@ -111,7 +118,7 @@ def as_row(sight: Sight, silent_seconds: float) -> dict[str, Any]:
     }
 
 
-def _title(sights: Sequence[Sight], width: int, clock: str) -> Text:
+def _title(sights: Sequence[DeploymentReading], width: int, clock: str) -> Text:
     total = sum(sight.output_per_second or 0 for sight in sights)
     count = "1 deployment" if len(sights) == 1 else f"{len(sights)} deployments"
     summary = f"  {count}, {_rate(total)} tokens/s out"
@@ -126,14 +133,14 @@ def _columns(width: int) -> tuple[Column, ...]:
     return (*_COLUMNS, _FIRST) if width >= _WIDE else _COLUMNS
 
 
-def _names_width(sights: Sequence[Sight], width: int) -> int:
+def _names_width(sights: Sequence[DeploymentReading], width: int) -> int:
     """What the longest name wants, within what the figures leave."""
     room = width - _STATE - sum(column.width for column in _columns(width))
     longest = max((len(sight.look.name) for sight in sights), default=4)
     return max(4, min(room - 2, longest))
 
 
-def _heading(sights: Sequence[Sight], width: int) -> Text:
+def _heading(sights: Sequence[DeploymentReading], width: int) -> Text:
     line = "name".ljust(_names_width(sights, width)) + "  " + "state".ljust(_STATE - 2)
     line += "".join(column.title.rjust(column.width) for column in _columns(width))
     if width >= _WIDE:
@@ -141,7 +148,7 @@ def _heading(sights: Sequence[Sight], width: int) -> Text:
     return Text(line[:width], "dim")
 
 
-def _row(sight: Sight, state: str, width: int, names: int) -> Text:
+def _row(sight: DeploymentReading, state: str, width: int, names: int) -> Text:
     name = sight.look.name
     line = Text.assemble(((name if len(name) <= names else f"{name[: names - 1]}…").ljust(names) + "  ", "bold"))
     line.append(state[: _STATE - 2].ljust(_STATE - 2), "red" if state == "silent" else COLOURS.get(state, ""))
@@ -156,7 +163,7 @@ def _row(sight: Sight, state: str, width: int, names: int) -> Text:
     return line
 
 
-def _alarm(title: str, sight: Sight) -> str:
+def _alarm(title: str, sight: DeploymentReading) -> str:
     if title == "KV" and (sight.kv_usage or 0) > 0.95:
         return "red"
     if (title == "wait" and (sight.waiting or 0) > 0) or (title == "err" and (sight.errors or 0) > 0):
@@ -164,7 +171,7 @@ def _alarm(title: str, sight: Sight) -> str:
     return ""
 
 
-def _below(sight: Sight, state: str, width: int, room: int, every_seconds: float) -> list[Text]:
+def _below(sight: DeploymentReading, state: str, width: int, room: int, every_seconds: float) -> list[Text]:
     """What is wrong; or the last minutes as a picture, if there is room for one."""
     trouble = _trouble(sight, state, width)
     if trouble or room < 1:
@@ -179,12 +186,12 @@ def _below(sight: Sight, state: str, width: int, room: int, every_seconds: float
     return [*both, *([Text()] if room > tall else [])]
 
 
-def _trouble(sight: Sight, state: str, width: int) -> list[Text]:
+def _trouble(sight: DeploymentReading, state: str, width: int) -> list[Text]:
     if state in _ANSWERING:
         return []
     reason = sight.problem if state == "silent" else sight.look.reason
     if state == "silent" and sight.age_seconds is not None:
-        reason = f"no answer for {units.duration(sight.age_seconds)}" + (f": {reason}" if reason else "")
+        reason = f"no answer for {units.format_duration(sight.age_seconds)}" + (f": {reason}" if reason else "")
     lines = [Text(f"  {line}") for line in textwrap.wrap(reason or "", width - 2)[:3]]
     if sight.look.next:
         lines.append(Text(f"  next: {sight.look.next}"[:width], "bold"))
@@ -200,7 +207,7 @@ def _chart(name: str, values: Sequence[float], width: int, tall: int, every_seco
     for line in range(tall - 1, -1, -1):
         blocks = "".join(_BLOCKS[_eighths(level, most, line, tall)] for level in drawn)
         mark = f"{name} {_rate(most)}" if line == tall - 1 else ""
-        span = units.duration(len(drawn) * every_seconds) if line == 0 and tall > 1 and drawn else ""
+        span = units.format_duration(len(drawn) * every_seconds) if line == 0 and tall > 1 and drawn else ""
         text = Text.assemble(((mark or span)[: label - 1].ljust(label), "dim"))
         text.append(blocks.rjust(width - label), "cyan")
         lines.append(text)
@@ -215,8 +222,8 @@ def _eighths(value: float, most: float, line: int, tall: int) -> int:
     return min(8, max(0, filled - 8 * line))
 
 
-def _foot(sights: Sequence[Sight], width: int, every_seconds: float) -> Text:
-    hints = [f"every {units.duration(every_seconds)}", "q leaves"]
+def _foot(sights: Sequence[DeploymentReading], width: int, every_seconds: float) -> Text:
+    hints = [f"every {units.format_duration(every_seconds)}", "q leaves"]
     basis = next((sight.watts_basis for sight in sights if sight.watts_basis), None)
     if basis:
         hints.append(f"W: its whole machine's {basis}")

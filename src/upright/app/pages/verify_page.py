@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from upright.base.foreign import on_one_line
-from upright.base.terminal.lines import line
+from upright.base.terminal.wrapping import print_wrapped
+from upright.base.untrusted_text import on_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from upright.evidence.share.checks import Verification
-    from upright.evidence.share.making import Shared
+    from upright.evidence.share.making_statements import SharedStatement
     from upright.evidence.share.statement import Headline
 
 _MARK = {"holds": "ok", "broken": "NO", "unknown": "?"}
@@ -26,33 +26,35 @@ def verification_page(console: Console, verification: Verification) -> None:
     about = on_one_line(f"{verification.model} on {verification.box}, {verification.engine}")
     console.print(Text.assemble((shown, _COLOUR.get(level, "green")), f": {about}"), soft_wrap=True)
     for check in verification.checks:
-        line(console, f"{_MARK[check.outcome]:<3}{check.code}: {check.reason}", 2)
+        print_wrapped(console, f"{_MARK[check.outcome]:<3}{check.code}: {check.reason}", 2)
     if verification.unverified_signers:
-        line(
+        print_wrapped(
             console,
             f"repeated by {verification.unverified_signers} unverified signers: --key FILE names whom you know",
             2,
         )
-    line(console, f"identity {verification.identity}", 2)
+    print_wrapped(console, f"identity {verification.identity}", 2)
     if verification.signed_by is None:
-        line(console, "unsigned: nobody stands for it", 2)
+        print_wrapped(console, "unsigned: nobody stands for it", 2)
 
 
-def shared_page(console: Console, shared: Shared) -> None:
-    from upright.base.units import size
+def shared_page(console: Console, shared: SharedStatement) -> None:
+    from upright.base.units import format_size
 
     predicate = shared.statement.predicate
     verb = "wrote" if shared.path.exists() else "would write"
-    console.print(f"{verb} {shared.path}, {size(len(shared.content))}", soft_wrap=True, markup=False)
-    line(console, f"identity {shared.statement.identity}", 2)
-    line(console, f"{predicate.model.name} on {predicate.box.kind}, {predicate.engine.name}", 2)
+    console.print(f"{verb} {shared.path}, {format_size(len(shared.content))}", soft_wrap=True, markup=False)
+    print_wrapped(console, f"identity {shared.statement.identity}", 2)
+    print_wrapped(console, f"{predicate.model.name} on {predicate.box.kind}, {predicate.engine.name}", 2)
     for headline in predicate.headlines:
         if headline.metric in ("output", "user", "ttft"):
-            line(console, _headline(headline), 2)
+            print_wrapped(console, _headline(headline), 2)
     for redaction in predicate.redactions:
-        line(console, f"taken out: {redaction.what}, {redaction.times} times", 2)
-    line(console, f"signed: {shared.signature}" if shared.signature else "unsigned: --sign KEY says who claims it", 2)
-    line(console, "nothing was sent: put it where others can fetch it, and a pointer to it into an index", 2)
+        print_wrapped(console, f"taken out: {redaction.what}, {redaction.times} times", 2)
+    print_wrapped(
+        console, f"signed: {shared.signature}" if shared.signature else "unsigned: --sign KEY says who claims it", 2
+    )
+    print_wrapped(console, "nothing was sent: put it where others can fetch it, and a pointer to it into an index", 2)
 
 
 def _headline(headline: Headline) -> str:

@@ -11,10 +11,10 @@ from html import escape
 from typing import Any
 
 from upright.evidence.share.index_reading import SEEDS, SHIPPED, pinned
-from upright.evidence.share.index_seen import seen_in
 from upright.evidence.share.opening import open_bundle
 from upright.evidence.share.pointers import Pointer
-from upright.evidence.share.repeats import Opened
+from upright.evidence.share.repeats import OpenedBundle
+from upright.evidence.share.seen_pointers import seen_in
 from upright.evidence.share.statement import Predicate
 
 EVIDENCE = "evidence"
@@ -63,7 +63,7 @@ def evidence_files(policy: str) -> Iterator[tuple[str, bytes]]:
     yield "evidence.json", json.dumps(claims, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _claim(pointer: Pointer, opened: Opened) -> dict[str, Any]:
+def _claim(pointer: Pointer, opened: OpenedBundle) -> dict[str, Any]:
     """What a line of the page's table needs."""
     predicate = opened.statement.predicate
     best = max((line for line in predicate.headlines if line.metric in ("user", "output")),
@@ -77,7 +77,7 @@ def _claim(pointer: Pointer, opened: Opened) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _page(pointer: Pointer, opened: Opened, policy: str) -> str:
+def _page(pointer: Pointer, opened: OpenedBundle, policy: str) -> str:
     verification, predicate = opened.verification, opened.statement.predicate
     title = f"{pointer.model} on {pointer.gpus}x {pointer.gpu}, {verification.engine}"
     file = f"{pointer.identity[:12]}.bundle.json"

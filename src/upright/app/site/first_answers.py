@@ -1,4 +1,4 @@
-"""The catalogue -> what the page can choose from, and its first answers, planned before anybody asks."""
+"""What the site's page can choose from, and answers planned before anybody asks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from upright.facts import catalog
 from upright.facts.catalog.loader import KINDS, files
 from upright.planning.memory.kvcache import CACHE_TYPES
 from upright.planning.rendering.targets import TARGETS
-from upright.planning.requests.library import box_record, chosen
-from upright.planning.requests.planned import PlanRequest, plan_request
+from upright.planning.requests.library import artifact_choice_for, box_record
+from upright.planning.requests.plan_request import PlanRequest, plan_request
 
 First = Literal["none", "presets", "all"]
 PRESETS = (
@@ -87,7 +87,7 @@ def first_answers(first: First, told: Callable[[str], None]) -> Iterator[tuple[s
 
 def first_answer(model: str, box: str) -> str:
     """As JSON, as short as it can be written."""
-    planned = plan_request(PlanRequest(chosen(model), box_record(box)))
+    planned = plan_request(PlanRequest(artifact_choice_for(model), box_record(box)))
     answer = plan_answer(planned, planned.plans[:1], (model, "--box", box))
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 

@@ -1,4 +1,4 @@
-"""A question of the page -> its answer, as JSON: what the page's worker calls.
+"""Answers to the page's questions, as JSON: what the page's worker calls.
 
 The same requests as the command line's, so `record` is what `--json` prints there and `words` its page. No network;
 the only files are those that the visitor dropped, of which headers are read.
@@ -28,16 +28,16 @@ from upright.app.site.page_questions import (
     SpeedQuestion,
 )
 from upright.base.errors import UprightError, UsageError
-from upright.base.terminal.door import uncoloured
+from upright.base.terminal.safe_output import uncoloured
 from upright.facts.records.base import Part
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
-from upright.models.deriving.named_builds import named_build
-from upright.planning.choosing.artifacts import ArtifactChoice, choice
-from upright.planning.requests.asking import NamedBox, stated
+from upright.models.deriving.named_builds import build_by_name
+from upright.planning.choosing.artifacts import ArtifactChoice, artifact_choice
 from upright.planning.requests.library import box_record
-from upright.planning.requests.planned import PlannedRequest, PlanRequest, plan_request
+from upright.planning.requests.plan_arguments import NamedBox, owner_figures
+from upright.planning.requests.plan_request import PlannedRequest, PlanRequest, plan_request
 
 Answer = dict[str, Any]
 DROPPED = "/dropped/"
@@ -94,10 +94,10 @@ def _instead(question: InsteadQuestion) -> Answer:
 @_answer.register
 def _recipe(question: RecipeQuestion) -> Answer:
     from upright.planning.rendering.command import command_text
-    from upright.planning.rendering.recipe import Wishes
-    from upright.planning.requests.prepared import prepare
+    from upright.planning.rendering.recipe import RenderOptions
+    from upright.planning.requests.preparation import prepare
 
-    prepared = prepare(_request(question), _path, port=_PORT, wishes=Wishes(must_be_installed=False))
+    prepared = prepare(_request(question), _path, port=_PORT, wishes=RenderOptions(must_be_installed=False))
     command = shlex.join(("upright", "render", *_options(question, question.model)))
     if prepared.recipe is None:
         return {"record": None, "objections": [part.model_dump(mode="json") for part in prepared.plan.objections]}
@@ -127,8 +127,8 @@ def _recommend(question: RecommendQuestion) -> Answer:
 @_answer.register
 def _compare(question: CompareQuestion) -> Answer:
     from upright.app.pages.compare_page import compare_page
-    from upright.planning.recommending.side_by_side import Prices
-    from upright.planning.requests.compared import compare_requests
+    from upright.planning.recommending.comparison import Prices
+    from upright.planning.requests.comparison import compare_requests
 
     typed = question.kilowatt_hour, question.api_million
     requests = [PlanRequest(_chosen(part.model), _box(part), question.goal) for part in question.columns]
@@ -140,10 +140,10 @@ def _compare(question: CompareQuestion) -> Answer:
 @_answer.register
 def _diagnose(question: DiagnoseQuestion) -> Answer:
     from upright.app.pages.diagnosis_page import diagnosis_page
-    from upright.serving.diagnose import Around, diagnose
+    from upright.serving.diagnose import LogContext, diagnose
 
     log = io.BytesIO(question.log.encode("utf-8", "replace"))
-    diagnosis = diagnose(log, subject="what was piped in", around=Around(engine=question.engine))
+    diagnosis = diagnose(log, subject="what was piped in", around=LogContext(engine=question.engine))
     return {"record": diagnosis.to_dict(), "words": uncoloured(diagnosis_page(diagnosis, _WIDTH))}
 
 
@@ -177,7 +177,7 @@ def plan_answer(planned: PlannedRequest, plans: Sequence[Plan], options: Sequenc
 
 def _pinned(plan: Plan) -> Answer:
     """The plan's configuration as wishes of a goal: with them only context and users change along a curve."""
-    from upright.planning.placement.offering import ranks_of
+    from upright.planning.placement.engine_support import ranks_of
 
     layout, pinned = plan.parallel, {"engine": plan.engine, "kv_dtype": plan.kv.dtype}
     if ranks_of(plan.engine) is None:
@@ -197,12 +197,12 @@ def _brief(plan: Plan) -> Answer:
 
 def _targets(recipes: Sequence[Any]) -> list[Answer]:
     """Every way to write it down; one that cannot be says why."""
-    from upright.planning.rendering.targets import TARGETS, written
+    from upright.planning.rendering.targets import TARGETS, rendered_files
 
     targets: list[Answer] = []
     for name in TARGETS:
         try:
-            targets.append({"target": name, "files": written(recipes, name)})
+            targets.append({"target": name, "files": rendered_files(recipes, name)})
         except UprightError as error:
             targets.append({"target": name, "why_not": error.message})
     return targets
@@ -225,11 +225,11 @@ def _chosen(model: str) -> ArtifactChoice:
 @lru_cache(maxsize=64)
 def _in_catalogue(model: str) -> ArtifactChoice:
     """A page's catalogue does not change, and a slider asks for the same model again."""
-    return choice(model, _unknown)
+    return artifact_choice(model, _unknown)
 
 
 def _unknown(model: str) -> Model:
-    if (build := named_build(model)) is not None:
+    if (build := build_by_name(model)) is not None:
         return build
     raise UsageError(
         f"the catalogue does not know {model}", hint="paste its config.json, or drop its GGUF: nothing is fetched here"
@@ -238,12 +238,12 @@ def _unknown(model: str) -> Model:
 
 def _box(named: PageBox) -> Box:
     box = box_record(named.box)
-    return box.model_copy(update=stated(NamedBox(memory_gib=named.memory_gib), box))
+    return box.model_copy(update=owner_figures(NamedBox(memory_gib=named.memory_gib), box))
 
 
 def _path(artifact: Model) -> str:
     """What the visitor dropped is somewhere on the machine that will serve it; the page does not know where."""
-    from upright.planning.requests.prepared import named_path
+    from upright.planning.requests.preparation import named_path
 
     return named_path(artifact.model_copy(update={"path": None}))
 

@@ -1,4 +1,4 @@
-"""A message of the page -> a question, checked: the page and its worker speak JSON, and nothing else gets in."""
+"""Questions of the page, checked: the page and its worker speak JSON, and nothing else gets in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from upright.facts.records.base import Part
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 from upright.facts.records.plan import Goal
 
 MOST_COLUMNS = 4
@@ -16,7 +16,7 @@ MOST_COLUMNS = 4
 class PageBox(Part):
     """Which machine."""
 
-    box: FitName
+    box: SafeName
     """A name of the catalogue, or a number of GPUs such as 4x-rtx-5090."""
     memory_gib: Annotated[float, Field(gt=0, lt=1e6)] | None = None
     """System RAM, where the visitor says it."""
@@ -25,7 +25,7 @@ class PageBox(Part):
 class PageCase(PageBox):
     """A model on it, for a use."""
 
-    model: FitName
+    model: SafeName
     """A name of the catalogue, or the path of a file that the visitor dropped."""
     goal: Goal = Goal()
     """What it shall do."""
@@ -71,7 +71,7 @@ class RecommendQuestion(PageBox):
 class AskedColumn(PageBox):
     """One column, with the prices that the visitor typed."""
 
-    model: FitName
+    model: SafeName
     """A name of the catalogue."""
     purchase: float | None = None
     """Price of the box."""
@@ -103,7 +103,7 @@ class DiagnoseQuestion(Part):
     """Which question this is."""
     log: str
     """Its text."""
-    engine: FitName | None = None
+    engine: SafeName | None = None
     """Whose log it is, if its lines do not say so."""
 
 

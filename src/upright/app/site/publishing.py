@@ -1,4 +1,4 @@
-"""Parts, the package itself and its catalogue -> a folder that any file server can hand out.
+"""Writes the site: parts of other projects, the package itself and its catalogue.
 
 The page's index.html holds the hashes of what it loads; manifest.json holds those of the rest, and is itself held by
 the page. A second build of the same sources gives the same bytes.
@@ -12,17 +12,18 @@ import hashlib
 import io
 import json
 import shutil
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from upright import __version__
 from upright.app.site.evidence_pages import EVIDENCE, evidence_files
 from upright.app.site.first_answers import First, catalogue_version, choices, first_answers
-from upright.app.site.sharing_cards import CARDS, card_files
-from upright.app.site.site_parts import SitePart, npm_files, site_parts, wheel_files
-from upright.base.bounds.values import decoded
+from upright.app.site.link_previews import CARDS, card_files
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import UsageError
 from upright.facts.catalog.loader import compile_ours
 from upright.facts.store import write_inside
@@ -31,7 +32,8 @@ PACKAGE = Path(__file__).parents[2]
 PAGE = Path(__file__).parent / "page"
 ROOMS = (
     "__init__.py", "app/__init__.py", "app/pages", "app/site", "base/__init__.py", "base/bounds", "base/errors.py",
-    "base/extensions.py", "base/foreign.py", "base/home.py", "base/progress.py", "base/terminal", "base/units.py",
+    "base/extensions.py", "base/untrusted_text.py", "base/home.py", "base/progress.py",
+    "base/terminal", "base/units.py",
     "base/yaml12.py", "engines", "facts/__init__.py", "facts/catalog", "facts/records", "models",
     "planning/__init__.py", "planning/choosing", "planning/memory", "planning/placement", "planning/recommending",
     "planning/rendering", "planning/requests", "planning/speed", "serving/__init__.py", "serving/diagnose",
@@ -87,7 +89,7 @@ def publish(
     count = 0
     for model, box, answer in first_answers(first, told):
         _write(folder, f"first/{model}/{box}.json", answer.encode())
-        for name, content in card_files(model, box, decoded(answer), POLICY, address):
+        for name, content in card_files(model, box, parse_json(answer), POLICY, address):
             _write(folder, name, content)
         count += 1
     _write_page(folder)
@@ -107,7 +109,7 @@ def _make_way(folder: Path) -> None:
         raise UsageError(f"{folder} is no folder")
     if folder.is_dir() and any(folder.iterdir()):
         try:
-            written = decoded((folder / _MANIFEST).read_text(encoding="utf-8"))["upright_site"]
+            written = parse_json((folder / _MANIFEST).read_text(encoding="utf-8"))["upright_site"]
         except (OSError, ValueError, KeyError, TypeError):
             raise UsageError(f"{folder} holds something else than a site", hint="name a new folder") from None
         if written:
@@ -124,7 +126,7 @@ def _worker_files(contents: dict[str, tuple[SitePart, bytes]]) -> Iterator[tuple
         yield f"pyodide/{name}", engine[name]
     # Opened in the page: file servers seldom compress WebAssembly, and it halves the first visit.
     yield f"pyodide/{_WASM}.gz", gzip.compress(engine[_WASM], 9, mtime=0)
-    lock = decoded(engine[_LOCK])
+    lock = parse_json(engine[_LOCK])
     yield f"pyodide/{_LOCK}", json.dumps({"info": lock["info"], "packages": {}}).encode()
     files = dict(own_files())
     for part, content in contents.values():
@@ -201,3 +203,58 @@ _OWN_NAMES = {
     _MANIFEST,
     *(path.name for path in PAGE.iterdir()),
 }  # fmt: skip
+
+
+PARTS_FILE = Path(__file__).parent / "parts.json"
+_WHEEL_LEFT_OUT = (".so", ".pyi", ".typed", ".pyx", ".pxd", ".h")
+"""What a browser cannot load, or Python does not need; a wheel for WebAssembly keeps its modules."""
+
+
+@dataclass(frozen=True)
+class SitePart:
+    """Something of another project that the site is made of."""
+
+    name: str
+    version: str
+    file: str
+    licence: str
+    about: str
+    sha256: str
+    platform: str | None = None
+
+    def content(self, folder: Path) -> bytes:
+        """UsageError if it is not there, or is another."""
+        path = folder / self.file
+        hint = "scripts/get-site-parts of the repository fetches them; --parts FOLDER says where they are"
+        try:
+            content = path.read_bytes()
+        except OSError:
+            raise UsageError(f"there is no {self.file} in {folder}", hint=hint) from None
+        if hashlib.sha256(content).hexdigest() != self.sha256:
+            raise UsageError(f"{path} is not the {self.name} {self.version} that this version was made for", hint=hint)
+        return content
+
+
+def site_parts() -> tuple[SitePart, ...]:
+    fields = SitePart.__dataclass_fields__
+    rows = parse_json(PARTS_FILE.read_text(encoding="utf-8"))
+    return tuple(SitePart(**{name: text for name, text in row.items() if name in fields}) for row in rows)
+
+
+def npm_files(content: bytes) -> dict[str, bytes]:
+    """Files of an npm package by name."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        members = [member for member in archive.getmembers() if member.isfile()]
+        opened = {member.name.removeprefix("package/"): archive.extractfile(member) for member in members}
+        return {name: stream.read() for name, stream in opened.items() if stream is not None}
+
+
+def wheel_files(part: SitePart, content: bytes) -> Iterator[tuple[str, bytes]]:
+    """What Python needs of a wheel; its licence stays with it."""
+    compiled = part.platform is not None and "wasm" in part.platform
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+        for name in wheel.namelist():
+            suffix = PurePosixPath(name).suffix
+            if name.endswith("/") or (suffix in _WHEEL_LEFT_OUT and not (compiled and suffix == ".so")):
+                continue
+            yield name, wheel.read(name)

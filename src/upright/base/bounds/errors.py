@@ -1,4 +1,4 @@
-"""A bound that a peer went beyond -> words that follow its name."""
+"""Errors of a peer that exceeded a limit, in words that follow its name."""
 
 from __future__ import annotations
 

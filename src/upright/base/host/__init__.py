@@ -1,14 +1,14 @@
 """Host: the one seam to machines. Commands and files, here, over the user's ssh, or from a recording."""
 
-from upright.base.host.contract import NOWHERE, Host, Result, placed
-from upright.base.host.environment import handed_on, keeping_script
+from upright.base.host.contract import NEUTRAL_FOLDER, Host, Result, with_absolute_program
+from upright.base.host.environment import environment_script, passed_environment
 from upright.base.host.local import LocalHost
 from upright.base.host.recorded import RecordedHost, RecordingHost
 from upright.base.host.redaction import IdentityRedaction
 from upright.base.host.ssh import SshHost
 
 __all__ = [
-    "NOWHERE",
+    "NEUTRAL_FOLDER",
     "Host",
     "IdentityRedaction",
     "LocalHost",
@@ -16,7 +16,7 @@ __all__ = [
     "RecordingHost",
     "Result",
     "SshHost",
-    "handed_on",
-    "keeping_script",
-    "placed",
+    "environment_script",
+    "passed_environment",
+    "with_absolute_program",
 ]

@@ -1,4 +1,4 @@
-"""argv -> Result: what probing and launching may ask of a machine.
+"""The interface of a host: what probing and launching may ask of a machine.
 
 A command that fails, hangs or does not exist is an answer, not an exception; only a machine that cannot be reached at
 all raises HostError.
@@ -13,7 +13,7 @@ from typing import Protocol
 
 COULD_NOT_START = 127
 TIMED_OUT = 124
-NOWHERE = "/"
+NEUTRAL_FOLDER = "/"
 """The folder that commands of ours are run in. An interpreter imports from the one it is started in, and a person may
 stand in a model's folder, where `json.py` is anybody's."""
 
@@ -42,7 +42,7 @@ class Host(Protocol):
     def which(self, program: str) -> str | None: ...
 
 
-def placed(argv: Sequence[str]) -> list[str]:
+def with_absolute_program(argv: Sequence[str]) -> list[str]:
     """The same command, to be run in another folder: a program that is named by a path stays that one."""
     program, *arguments = argv
     return [os.path.abspath(program) if os.sep in program else program, *arguments]  # noqa: PTH100  links stay

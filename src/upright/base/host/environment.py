@@ -1,4 +1,4 @@
-"""A person's environment -> the part of it that is handed on, by rows that say what and why.
+"""Which environment variables are passed on to engines, clients and tools, by rows that say why.
 
 An engine runs code that comes with a model. It gets what it needs to find its libraries, its GPUs and its caches, and
 no key, token or password; a name more is the person's to give.
@@ -15,16 +15,16 @@ from typing import Any, Literal
 
 from upright.base.yaml12 import from_yaml
 
-To = Literal["engine", "client", "tool", "supervisor"]
+Recipient = Literal["engine", "client", "tool", "supervisor"]
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASS", "CREDENTIAL", "CREDENTIALS", "AUTH")
 _SECRET = re.compile(rf"(?:^|_)(?:{'|'.join(_SECRET_WORDS)})(?:_|$)|APIKEY", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Passing:
+class PassedVariables:
     """Variables that are handed on: these names, and whatever begins so and does not look like a secret."""
 
-    to: tuple[To, ...]
+    to: tuple[Recipient, ...]
     names: tuple[str, ...]
     prefixes: tuple[str, ...]
     why: str
@@ -32,20 +32,23 @@ class Passing:
 
 
 @cache
-def passings() -> tuple[Passing, ...]:
+def passed_variables() -> tuple[PassedVariables, ...]:
     rows = from_yaml(files("upright.base.host").joinpath("environment.yaml").read_text())
-    return tuple(Passing(**{field: _read(row.get(field, ())) for field in Passing.__annotations__}) for row in rows)
+    return tuple(
+        PassedVariables(**{field: _read(row.get(field, ())) for field in PassedVariables.__annotations__})
+        for row in rows
+    )
 
 
-def handed_on(environment: Mapping[str, str], to: To, *, named: Iterable[str] = ()) -> dict[str, str]:
+def passed_environment(environment: Mapping[str, str], to: Recipient, *, named: Iterable[str] = ()) -> dict[str, str]:
     """What of it goes there. `named` are those that the person asked for."""
     asked = set(named)
     return {name: setting for name, setting in environment.items() if name in asked or _passes(name, to)}
 
 
-def keeping_script(to: To, *, named: Iterable[str] = ()) -> str:
+def environment_script(to: Recipient, *, named: Iterable[str] = ()) -> str:
     """The same choice for a POSIX shell: it unsets everything else that it was given."""
-    rows = [row for row in passings() if to in row.to]
+    rows = [row for row in passed_variables() if to in row.to]
     exact = "|".join(dict.fromkeys((*named, *(name for row in rows for name in row.names))))
     begins = "|".join(f"{prefix}*" for row in rows for prefix in row.prefixes)
     secret = "|".join(pattern for word in _SECRET_WORDS for pattern in (f"*_{word}", f"*_{word}_*"))
@@ -63,8 +66,8 @@ def _read(field: Any) -> Any:
     return tuple(field) if isinstance(field, list) else field
 
 
-def _passes(name: str, to: To) -> bool:
-    rows = [row for row in passings() if to in row.to]
+def _passes(name: str, to: Recipient) -> bool:
+    rows = [row for row in passed_variables() if to in row.to]
     if any(name in row.names for row in rows):
         return True
     return _SECRET.search(name) is None and any(name.startswith(row.prefixes) for row in rows)

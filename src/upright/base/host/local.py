@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from upright.base.host.contract import COULD_NOT_START, NOWHERE, TIMED_OUT, Result, placed
+from upright.base.host.contract import COULD_NOT_START, NEUTRAL_FOLDER, TIMED_OUT, Result, with_absolute_program
 
 SIDE_BY_SIDE = 8
 GRACE_SECONDS = 1
@@ -31,8 +31,8 @@ class LocalHost:
     def run(self, argv: Sequence[str], *, timeout_seconds: float = 20) -> Result:
         try:
             process = subprocess.Popen(
-                placed(argv),
-                cwd=NOWHERE,
+                with_absolute_program(argv),
+                cwd=NEUTRAL_FOLDER,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

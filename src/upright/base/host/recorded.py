@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import HostError
 from upright.base.host.contract import COULD_NOT_START, Host, Result, which_argv
 
@@ -80,7 +80,7 @@ class RecordingHost:
         """Writes the recording, every text and every argument through `redact`; returns the number of commands."""
         answers = [([redact(word) for word in argv], reply) for argv, reply in self._kept.values()]
         redacted = [(argv, Result(reply.code, redact(reply.out), redact(reply.err))) for argv, reply in answers]
-        write(folder, redacted, name=redact(self.name), made_by=made_by)
+        write_recording(folder, redacted, name=redact(self.name), made_by=made_by)
         return len(redacted)
 
     def _keep(self, argv: Sequence[str], result: Result) -> Result:
@@ -88,7 +88,7 @@ class RecordingHost:
         return result
 
 
-def write(
+def write_recording(
     folder: Path,
     answers: Sequence[tuple[Sequence[str], Result]],
     *,
@@ -140,7 +140,7 @@ def _label(argv: Sequence[str]) -> str:
 
 def _index(folder: Path) -> dict[str, Any]:
     try:
-        index = decoded((folder / INDEX).read_text(encoding="utf-8"))
+        index = parse_json((folder / INDEX).read_text(encoding="utf-8"))
     except OSError as error:
         raise HostError(f"{folder} is not a recording: {INDEX}: {error.strerror}") from None
     except ValueError as error:

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from upright.base.errors import HostError, UsageError
-from upright.base.foreign import fit
 from upright.base.host.contract import TIMED_OUT, Result, which_argv
+from upright.base.untrusted_text import checked_name
 
 CONNECT_SECONDS = 10
 SSH_COMMAND_VARIABLE = "UPRIGHT_SSH_COMMAND"
@@ -113,7 +113,7 @@ class SshHost:
 
 def _parse(target: str) -> tuple[str, str | None]:
     """`box`, `me@box`, `me@box:2222`, `[fd00::1]:2222`. What ssh would take for an option is refused."""
-    match = _TARGET.fullmatch(fit(target))
+    match = _TARGET.fullmatch(checked_name(target))
     if match is None or match["host"].startswith("-") or (match["user"] or "").startswith("-"):
         raise UsageError(f"{target!r} is not a machine that ssh can reach", hint="write ssh:HOST or ssh:USER@HOST:PORT")
     host = match["host"].strip("[]")

@@ -1,1 +1,1 @@
-"""Text -> a person's terminal: the one door, what is said beside an answer, lines that fit, a screen that moves."""
+"""Output to a terminal: escaped streams, messages on stderr, wrapped lines, a live screen."""

@@ -1,4 +1,4 @@
-"""Lines -> a terminal's other screen, drawn over without flicker; keys and changes of size as they come."""
+"""The terminal's alternate screen: redrawn without flicker, with keys and changes of size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from upright.base.terminal.door import console, sealed
+from upright.base.terminal.safe_output import console, mark_trusted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -84,5 +84,5 @@ class Screen:
         os.write(self._wakes, b"q" if number == signal.SIGTERM else b"w")
 
     def _write(self, text: str) -> None:
-        sys.stdout.write(sealed(text))
+        sys.stdout.write(mark_trusted(text))
         sys.stdout.flush()

@@ -1,17 +1,24 @@
-"""A plan or a recipe, and an engine's rows -> what it must not do, and what it had better not."""
+"""Constraints of engines: what a plan or a recipe must not do, and what it should not."""
 
-from upright.engines.constraints.judging import Breach, breaches, concerning, notes, refuse, told
-from upright.engines.constraints.situation import Situation, circumstances, of_plan, of_recipe
+from upright.engines.constraints.evaluation import (
+    Breach,
+    breach_notes,
+    breach_summary,
+    breaches,
+    refuse_breaches,
+    relevant_constraints,
+)
+from upright.engines.constraints.situation import Situation, circumstances, plan_situation, recipe_situation
 
 __all__ = [
     "Breach",
     "Situation",
+    "breach_notes",
+    "breach_summary",
     "breaches",
     "circumstances",
-    "concerning",
-    "notes",
-    "of_plan",
-    "of_recipe",
-    "refuse",
-    "told",
+    "plan_situation",
+    "recipe_situation",
+    "refuse_breaches",
+    "relevant_constraints",
 ]

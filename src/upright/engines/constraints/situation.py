@@ -67,7 +67,7 @@ class Situation:
         return int(fact) if isinstance(fact, int | float) else default
 
 
-def of_plan(
+def plan_situation(
     engine: str,
     version: str | None,
     about: Circumstances,
@@ -96,7 +96,7 @@ def of_plan(
     return Situation(engine, _release(engine, version), about, settings)
 
 
-def of_recipe(recipe: Recipe) -> Situation | None:
+def recipe_situation(recipe: Recipe) -> Situation | None:
     """By its flags as they stand; None if nobody wrote down what it is for."""
     if recipe.circumstances is None:
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from upright.facts.records.recipe import KeyWay
+    from upright.facts.records.recipe import KeyDelivery
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Http:
     """None if it exports none."""
     metrics_guarded: bool
     """Whether its metrics want the API key."""
-    key_way: KeyWay
+    key_way: KeyDelivery
     """How it takes the API key without showing it in a process listing."""
     owner: str | None = None
     """The word by which it is known in `owned_by` of a model that it lists; None if it does not say."""

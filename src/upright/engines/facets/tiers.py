@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from upright.base.units import GIB, MIB, memory
+from upright.base.units import GIB, MIB, format_memory
 from upright.engines.facets.flags import FlagCase
 from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Setting
@@ -54,7 +54,7 @@ def whole_buffer(flag: str, source: str, *, disk: str, gpus_only: str) -> Tiers:
     """A buffer in GiB that all ranks have together."""
 
     def settings(_: Plan, ram_bytes: float) -> tuple[Setting, ...]:
-        reason = f"{_WHY}: {memory(ram_bytes)} in GiB, all ranks together"
+        reason = f"{_WHY}: {format_memory(ram_bytes)} in GiB, all ranks together"
         return (Setting(name=flag, value=f"{ram_bytes / GIB:g}", reason=reason, source=source),)
 
     return Tiers(
@@ -71,7 +71,7 @@ def saved_prompts(flag: str, usual_bytes: int, source: str, *, disk: str) -> Tie
     """Whole conversations that are put aside, up to so many MiB; the engine's own default may be enough."""
 
     def settings(_: Plan, ram_bytes: float) -> tuple[Setting, ...]:
-        reason = f"{_WHY}: {memory(ram_bytes)} in MiB; {memory(usual_bytes)} if nothing is said"
+        reason = f"{_WHY}: {format_memory(ram_bytes)} in MiB; {format_memory(usual_bytes)} if nothing is said"
         return (Setting(name=flag, value=f"{int(ram_bytes // MIB)}", reason=reason, source=source),)
 
     return Tiers(

@@ -24,13 +24,13 @@ class IkLlamaCppFlags:
 
     def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
         return (
-            *llamacpp.where_it_serves(case),
-            *llamacpp.memory(case.plan),
+            *llamacpp.address_settings(case),
+            *llamacpp.memory_settings(case.plan),
             *_latent_attention(case),
             *host_cache_settings(case, TIERS),
-            *llamacpp.on_gpus(case),
-            *llamacpp.threads(case),
-            *llamacpp.conversation(case),
+            *llamacpp.offload_settings(case),
+            *llamacpp.thread_settings(case),
+            *llamacpp.chat_settings(case),
             Setting(name="--metrics", reason="counters for proofs and benchmarks", source=llamacpp.SERVER_README),
         )
 

@@ -1,4 +1,4 @@
-"""A way to guess ahead -> ik_llama.cpp's words: a draft model, and nothing else."""
+"""Speculative decoding in ik_llama.cpp: a draft model, and nothing else."""
 
 from __future__ import annotations
 

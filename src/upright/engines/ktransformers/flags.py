@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upright.engines import knowledge
+from upright.engines import model_settings
 from upright.engines.facets.flags import FlagCase, Flags
 from upright.engines.ktransformers.cpu_formats import CONVERTED, experts_on_gpus, host_format
 from upright.engines.sglang.flags import FLAGS as SGLANG
@@ -91,7 +91,7 @@ def _kernels(case: FlagCase) -> Iterator[Setting]:
 
 
 def _notes(case: FlagCase) -> Iterator[str]:
-    yield from knowledge.shared_notes(case)
+    yield from model_settings.shared_notes(case)
     yield (
         "--kt-gpu-prefill-token-threshold is left out: above it prompts are read layer by layer on the GPU, which was "
         "reported to answer gibberish (kvcache-ai/ktransformers issue 1816). Prefill is slower without it."

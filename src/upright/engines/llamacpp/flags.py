@@ -7,17 +7,16 @@ build since b8681, and `upright check` asks the build itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from upright.base.units import GIB
-from upright.engines import dialects, knowledge
+from upright.engines import dialects, model_settings
 from upright.engines.facets.flags import FlagCase, Flags
 from upright.engines.facets.tiers import host_cache_settings, saved_prompts
-from upright.engines.llamacpp.tensor_patterns import experts_pattern
 from upright.facts.records.box import Box
 from upright.facts.records.model import MlaAttention, Model
 from upright.facts.records.plan import Plan
-from upright.facts.records.recipe import ELSEWHERE, KEY_FILE, Setting
+from upright.facts.records.recipe import KEY_FILE, UNKNOWN_FOLDER, Setting
 
 SERVER_README = "llama.cpp tools/server/README.md"
 LOCAL_RUN = "Running Kimi-K2.6 Locally (2026-04)"
@@ -34,14 +33,14 @@ class LlamaCppFlags:
 
     def arguments(self, case: FlagCase) -> tuple[Setting, ...]:
         return (
-            *where_it_serves(case),
-            *memory(case.plan),
+            *address_settings(case),
+            *memory_settings(case.plan),
             *_value_cache(case.plan),
             *host_cache_settings(case, TIERS),
-            *on_gpus(case),
-            *threads(case),
+            *offload_settings(case),
+            *thread_settings(case),
             *_guards(case.model, case.box),
-            *conversation(case),
+            *chat_settings(case),
             *_habits(case),
         )
 
@@ -55,10 +54,10 @@ class LlamaCppFlags:
 FLAGS: Flags = LlamaCppFlags()
 
 
-def where_it_serves(case: FlagCase) -> tuple[Setting, ...]:
+def address_settings(case: FlagCase) -> tuple[Setting, ...]:
     serving = case.serving
     return (
-        Setting(name="--model", value=serving.model_path, reason=knowledge.artifact_words(case)),
+        Setting(name="--model", value=serving.model_path, reason=model_settings.artifact_words(case)),
         Setting(name="--alias", value=serving.served_name, reason="the name that clients use"),
         Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise"),
         Setting(name="--port", value=str(serving.port), reason="port of the OpenAI-compatible API"),
@@ -71,7 +70,7 @@ def where_it_serves(case: FlagCase) -> tuple[Setting, ...]:
     )
 
 
-def memory(plan: Plan) -> tuple[Setting, ...]:
+def memory_settings(plan: Plan) -> tuple[Setting, ...]:
     users = plan.goal.users
     return (
         Setting(
@@ -89,11 +88,11 @@ def memory(plan: Plan) -> tuple[Setting, ...]:
     )
 
 
-def on_gpus(case: FlagCase) -> Iterator[Setting]:
+def offload_settings(case: FlagCase) -> Iterator[Setting]:
     """Layers on the GPUs, and the experts where the plan put them."""
     if not case.box.gpus:
         return
-    elsewhere = knowledge.experts_in_memory(case.plan)
+    elsewhere = model_settings.experts_offloaded(case.plan)
     yield Setting(
         name="--n-gpu-layers",
         value=ALL_LAYERS,
@@ -128,10 +127,10 @@ def on_gpus(case: FlagCase) -> Iterator[Setting]:
         )
 
 
-def threads(case: FlagCase) -> Iterator[Setting]:
+def thread_settings(case: FlagCase) -> Iterator[Setting]:
     """Where experts are computed by the CPU. Without GPUs the engine's own choice is good."""
     cores, logical = case.box.cpu.cores, case.box.cpu.threads
-    if not knowledge.experts_in_memory(case.plan) or not cores:
+    if not model_settings.experts_offloaded(case.plan) or not cores:
         return
     yield Setting(
         name="--threads",
@@ -147,23 +146,23 @@ def threads(case: FlagCase) -> Iterator[Setting]:
     )
 
 
-def conversation(case: FlagCase) -> Iterator[Setting]:
+def chat_settings(case: FlagCase) -> Iterator[Setting]:
     yield Setting(
         name="--jinja",
         reason="the model's own chat template renders tools; off by default in ik_llama.cpp and older builds",
         source=SERVER_README,
     )
-    off = knowledge.instant(case.row, case.plan)
+    off = model_settings.non_thinking_arguments(case.row, case.plan)
     if off is None:
         return
     yield Setting(
         name="--chat-template-kwargs",
         value=json.dumps(off, separators=(",", ":")),
-        reason=f"offloaded experts decode below {knowledge.INSTANT_BELOW_TOKENS_PER_SECOND} tok/s: non-thinking mode; "
-        "a request can still ask for thinking",
+        reason=f"offloaded experts decode below {model_settings.NON_THINKING_BELOW_TOKENS_PER_SECOND} tok/s: "
+        "non-thinking mode; a request can still ask for thinking",
         source=LOCAL_RUN,
     )
-    for name, number in knowledge.sampling(case.row, instant=True).items():
+    for name, number in model_settings.sampling(case.row, instant=True).items():
         flag = {"temperature": "--temp", "top_p": "--top-p"}.get(name)
         if flag:
             yield Setting(name=flag, value=f"{number:g}", reason="the maker's setting for non-thinking mode")
@@ -171,7 +170,7 @@ def conversation(case: FlagCase) -> Iterator[Setting]:
 
 def shared_notes(case: FlagCase) -> Iterator[str]:
     yield from dialects.template_notes(case)
-    if case.serving.model_path.startswith(ELSEWHERE):
+    if case.serving.model_path.startswith(UNKNOWN_FOLDER):
         yield (
             f"Where the weights are is not known: `upright fetch {case.model.source}` brings them and prints the path; "
             f"say it with --model-path, or write it in place of {case.serving.model_path}."
@@ -223,3 +222,24 @@ def _guards(model: Model, box: Box) -> tuple[Setting, ...]:
             ),
         )
     return ()
+
+
+def layers_pattern(layers: Iterable[int]) -> str:
+    r"""`[1-9]|5[2-9]|60`: numbers that share all but the last digit become one class."""
+    tens: dict[int, list[int]] = {}
+    for layer in sorted(set(layers)):
+        tens.setdefault(layer // 10, []).append(layer % 10)
+    return "|".join(f"{ten or ''}{_digits(digits)}" for ten, digits in tens.items())
+
+
+def experts_pattern(layers: Sequence[int]) -> str:
+    """Routed experts of these layers, whether gate and up are stored apart or fused; shared experts are not meant."""
+    return rf"blk\.({layers_pattern(layers)})\.ffn_.*_exps"
+
+
+def _digits(digits: Sequence[int]) -> str:
+    if len(digits) == 1:
+        return str(digits[0])
+    if len(digits) > 2 and digits[-1] - digits[0] == len(digits) - 1:
+        return f"[{digits[0]}-{digits[-1]}]"
+    return f"[{''.join(map(str, digits))}]"

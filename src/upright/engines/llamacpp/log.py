@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from upright.engines.facets.log import Log, Mark, RequestTiming
-from upright.engines.memory_report import HOST, MemoryReport, counted, in_mebibytes, of_last_start, readings
+from upright.engines.memory_report import HOST, MemoryReport, count_pattern, in_mebibytes, of_last_start, readings
 
 _BUFFER = r"(?P<device>[A-Za-z]\w*)"
 SPELLINGS = (
@@ -21,7 +21,9 @@ SPELLINGS = (
     in_mebibytes(
         "runtime", rf"- {_BUFFER} \([^)]*\)[ |:]+\d+ =\s+\d+ \+ \([^)]*\) \+\s+(?P<value>\d{{1,6}})\s*(?:\||$)"
     ),
-    counted("context_tokens", r"(?:llama_context|llama_init_from_model|llama_new_context_with_model): n_ctx\s+= #"),
+    count_pattern(
+        "context_tokens", r"(?:llama_context|llama_init_from_model|llama_new_context_with_model): n_ctx\s+= #"
+    ),
 )
 _TIMED = r"\btask (?P<task>\d+) \|\s+(?P<part>prompt eval|eval) time =\s+(?P<ms>\d+\.\d+) ms /\s+(?P<tokens>\d+) tokens"
 _TIMING = re.compile(_TIMED)

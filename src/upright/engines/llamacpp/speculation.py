@@ -1,4 +1,4 @@
-"""A way to guess ahead -> llama-server's words.
+"""Speculative decoding in llama-server: its flags.
 
 Builds before --spec-type, and forks, guess as soon as they are given a draft.
 """

@@ -6,7 +6,7 @@ It lowers the share by itself for vision models: that, not the weights, left Kim
 
 from __future__ import annotations
 
-from upright.base.units import MIB, memory
+from upright.base.units import MIB, format_memory
 from upright.engines.facets.budget import GpuShare, Offered
 from upright.engines.memory_report import MemoryReport, Reading
 from upright.facts.records.plan import Plan
@@ -17,10 +17,10 @@ SAFE, HIGHEST = 0.90, 0.93
 def start(memory_bytes: int, ranks: int) -> tuple[float, str]:
     if not memory_bytes:
         return SAFE, "the safe start"
-    return default(memory_bytes, ranks), "SGLang's own rule, for text"
+    return default_share(memory_bytes, ranks), "SGLang's own rule, for text"
 
 
-def default(memory_bytes: int, ranks: int) -> float:
+def default_share(memory_bytes: int, ranks: int) -> float:
     """What SGLang sets --mem-fraction-static to for a text model if nobody does (sglang/srt/server_args.py, 0.5.x)."""
     total = memory_bytes / MIB
     chunk, graph_batch = _sizes(total, ranks)
@@ -33,7 +33,7 @@ def default(memory_bytes: int, ranks: int) -> float:
 def offered(cuda_bytes: int, share: float, origin: str, gone_bytes: int) -> Offered:
     """Pool = share x (free before loading) - weights: what is gone before loading lies outside the share."""
     before = cuda_bytes - gone_bytes
-    why = f"--mem-fraction-static {share:.3f} ({origin}) of {memory(before)} free before loading"
+    why = f"--mem-fraction-static {share:.3f} ({origin}) of {format_memory(before)} free before loading"
     return Offered(int(before * share) + gone_bytes, why)
 
 

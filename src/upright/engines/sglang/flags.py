@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from upright.engines import dialects, knowledge, silicon
+from upright.engines import dialects, gpu_settings, model_settings
 from upright.engines.facets.flags import FlagCase, Flags
 from upright.engines.facets.tiers import host_cache_settings, second_level
 from upright.engines.sglang import SHARED_LATENT
@@ -44,7 +44,7 @@ class SglangFlags:
         )
 
     def environment(self, case: FlagCase) -> tuple[Setting, ...]:
-        return silicon.nccl(case.plan, case.box)
+        return gpu_settings.nccl(case.plan, case.box)
 
     def notes(self, case: FlagCase) -> tuple[str, ...]:
         return tuple(_notes(case))
@@ -59,7 +59,7 @@ def _where_it_serves(case: FlagCase) -> Iterator[Setting]:
         yield Setting(name="serve", reason="SGLang's server, by its own command")
     else:
         yield Setting(name="-m", value="sglang.launch_server", reason="SGLang's server")
-    yield Setting(name="--model-path", value=serving.model_path, reason=knowledge.artifact_words(case))
+    yield Setting(name="--model-path", value=serving.model_path, reason=model_settings.artifact_words(case))
     yield Setting(name="--served-model-name", value=serving.served_name, reason="the name that clients use")
     yield Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise")
     yield Setting(name="--port", value=str(serving.port), reason="port of the OpenAI-compatible API")
@@ -109,13 +109,15 @@ def _spread(case: FlagCase) -> Iterator[Setting]:
             reason="where the boxes find each other",
             source="sglang/srt/server_args.py at 0.5.23",
         )
-    yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce", case.serving.image)
+    yield from gpu_settings.custom_all_reduce_settings(
+        case.plan, case.box, "--disable-custom-all-reduce", case.serving.image
+    )
 
 
 def _memory(case: FlagCase) -> Iterator[Setting]:
     plan = case.plan
     yield Setting(name="--context-length", value=str(plan.context_tokens), reason="the context that was planned")
-    count = knowledge.sequences(plan)
+    count = model_settings.sequences(plan)
     yield Setting(
         name="--max-running-requests",
         value=str(count),
@@ -161,8 +163,12 @@ def _kernels(case: FlagCase) -> Iterator[Setting]:
             source="sglang/srt/server_args.py, QUANTIZATION_CHOICES",
         )
     version = case.plan.engine_version or case.accepted.version
-    row = silicon.known("sglang", version, case.box, "dense MLA") if silicon.dense_mla(case.model) else None
-    if case.plan.parallel.decode_context > 1 and silicon.dense_mla(case.model):
+    row = (
+        gpu_settings.compat_row("sglang", version, case.box, "dense MLA")
+        if gpu_settings.dense_mla(case.model)
+        else None
+    )
+    if case.plan.parallel.decode_context > 1 and gpu_settings.dense_mla(case.model):
         # Guard: constraints/sglang-dcp-needs-lse.
         yield Setting(
             name="--attention-backend",
@@ -177,7 +183,7 @@ def _kernels(case: FlagCase) -> Iterator[Setting]:
             reason=row.about,
             source=f"catalogue, compat/{row.id}: {row.sources[0]}",
         )
-    if nvfp4 and silicon.is_sm12(case.box):
+    if nvfp4 and gpu_settings.is_sm12(case.box):
         yield Setting(
             name="--moe-runner-backend",
             value="flashinfer_cutlass",
@@ -194,7 +200,7 @@ def _kernels(case: FlagCase) -> Iterator[Setting]:
 
 def _model(case: FlagCase) -> Iterator[Setting]:
     yield from dialects.parser_settings(case, "sglang")
-    yield from knowledge.own_code(case, _COOKBOOK)
+    yield from model_settings.remote_code_settings(case, _COOKBOOK)
 
 
 def _modalities(case: FlagCase) -> Iterator[Setting]:
@@ -215,7 +221,7 @@ def _modalities(case: FlagCase) -> Iterator[Setting]:
 
 
 def _speculation(case: FlagCase) -> Iterator[Setting]:
-    wanted = knowledge.speculation(case)
+    wanted = model_settings.draft_candidate(case)
     if wanted is not None:
         draft_candidate, source = wanted
         for setting in settings(draft_candidate, case.accepted, 0):
@@ -228,7 +234,7 @@ def _habits(case: FlagCase) -> Iterator[Setting]:
     yield Setting(
         name="--enable-cache-report", reason="usage tells how much of a prompt came from the cache", source=_COOKBOOK
     )
-    off = knowledge.instant(case.row, case.plan)
+    off = model_settings.non_thinking_arguments(case.row, case.plan)
     if off is not None and "--default-chat-template-kwargs" in case.accepted:
         yield Setting(
             name="--default-chat-template-kwargs",
@@ -239,14 +245,14 @@ def _habits(case: FlagCase) -> Iterator[Setting]:
 
 def _notes(case: FlagCase) -> Iterator[str]:
     plan, version = case.plan, case.plan.engine_version or ""
-    yield from knowledge.shared_notes(case)
+    yield from model_settings.shared_notes(case)
     yield from dialects.agent_notes(case, "sglang", "SGLang leaves the model's calls in its text")
-    if silicon.is_sm12(case.box) and silicon.dense_mla(case.model) and versions.inside(version, "<0.5.9"):
+    if gpu_settings.is_sm12(case.box) and gpu_settings.dense_mla(case.model) and versions.in_range(version, "<0.5.9"):
         yield (
             "SGLang before 0.5.9 dies on SM 12.x at the first longer prompt ('Required: 106496, Hardware limit: "
             "101376'): patch extend_attention.py (upright patch) or take 0.5.9."
         )
-    if plan.kv.dtype.startswith("fp8") and silicon.is_sm12(case.box) and silicon.dense_mla(case.model):
+    if plan.kv.dtype.startswith("fp8") and gpu_settings.is_sm12(case.box) and gpu_settings.dense_mla(case.model):
         yield "An fp8 cache with Kimi's INT4 weights was seen at 16 tok/s on SM 12.x: measure before keeping it."
     if plan.parallel.decode_context > 1 and "--dcp-size" not in case.accepted:
         yield f"SGLang {case.accepted.version} has no DCP: the plan's context will not fit."

@@ -11,8 +11,8 @@ from upright.engines.memory_report import (
     MemoryReport,
     Rank,
     Reading,
-    counted,
-    numbered,
+    count_pattern,
+    gpu_of_rank,
     of_last_start,
     readings,
     spelling,
@@ -29,10 +29,10 @@ SPELLINGS = (
     spelling("free_after", r"Memory pool end\. avail mem=# GB"),
     spelling("free_after", r"Capture .*graph end\..* avail mem=# GB"),
     spelling("graphs", r"Capture .*graph end\..* mem usage=# GB", keep="sum"),
-    counted("capture_seconds", r"Capture .*graph end\..*(?:Time elapsed: |elapsed=)# s"),
-    counted("kv_tokens", r"KV [Cc]ache (?:is )?allocated\..*\x23tokens: #"),
-    counted("kv_tokens", r"\bmax_total_num_tokens=#"),
-    counted("context_tokens", r"\bcontext_len=#, available_[gc]pu_mem"),
+    count_pattern("capture_seconds", r"Capture .*graph end\..*(?:Time elapsed: |elapsed=)# s"),
+    count_pattern("kv_tokens", r"KV [Cc]ache (?:is )?allocated\..*\x23tokens: #"),
+    count_pattern("kv_tokens", r"\bmax_total_num_tokens=#"),
+    count_pattern("context_tokens", r"\bcontext_len=#, available_[gc]pu_mem"),
 )
 _START = re.compile(r"^.*server_args=ServerArgs\(", re.MULTILINE)
 _RANKS = re.compile(r"^\[[\d\- :.]+(?P<ranks>(?: (?:DP|PP|TP|EP|ATTN_DP|ATTN_CP|MOE_DP)\d+)*)\]")
@@ -44,7 +44,7 @@ def memory(log: str) -> MemoryReport:
 
 
 def _read(log: str) -> MemoryReport:
-    devices = numbered(_rank(line) for line in log.splitlines())
+    devices = gpu_of_rank(_rank(line) for line in log.splitlines())
     report = readings(log, SPELLINGS, lambda line, _: devices[_rank(line)])
     return replace(report, readings=(*report.readings, *_weights_by_difference(report)))
 

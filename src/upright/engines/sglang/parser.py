@@ -1,4 +1,4 @@
-"""Runs where SGLang is: words -> what its parser says against them; None if it takes them."""
+"""Runs where SGLang is installed: what its parser says against a command line; None if it takes it."""
 
 import argparse
 import json

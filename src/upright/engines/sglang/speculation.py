@@ -1,4 +1,4 @@
-"""A way to guess ahead -> SGLang's --speculative-algorithm and its numbers."""
+"""Speculative decoding in SGLang: --speculative-algorithm and its numbers."""
 
 from __future__ import annotations
 

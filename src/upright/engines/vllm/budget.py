@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upright.base.units import memory
+from upright.base.units import format_memory
 from upright.engines.facets.budget import CacheForms, CpuBuild, GpuShare, Offered
 from upright.engines.memory_report import MemoryReport, Reading
 from upright.facts.catalog import versions
@@ -19,12 +19,12 @@ def start(_memory_bytes: int, _ranks: int) -> tuple[float, str]:
 
 def offered(cuda_bytes: int, share: float, origin: str, _gone_bytes: int) -> Offered:
     """A share of the whole device."""
-    why = f"--gpu-memory-utilization {share:.2f} ({origin}) of {memory(cuda_bytes)}"
+    why = f"--gpu-memory-utilization {share:.2f} ({origin}) of {format_memory(cuda_bytes)}"
     return Offered(int(cuda_bytes * share), why)
 
 
 def graphs_counted(version: str | None) -> bool:
-    return version is None or versions.inside(version, _GRAPHS_COUNTED)
+    return version is None or versions.in_range(version, _GRAPHS_COUNTED)
 
 
 def runtime(plan: Plan, report: MemoryReport, device: str) -> Reading | None:

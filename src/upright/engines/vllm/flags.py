@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from upright.engines import dialects, knowledge, silicon
+from upright.engines import dialects, gpu_settings, model_settings
 from upright.engines.facets.flags import FlagCase, Flags
 from upright.engines.facets.tiers import host_cache_settings, whole_buffer
 from upright.engines.vllm.speculation import settings
@@ -54,7 +54,7 @@ class VllmFlags:
             ),
             Setting(name="VLLM_NO_USAGE_STATS", value="1", reason="no telemetry", source="vLLM docs, usage_stats"),
             *_cpu_environment(case.plan),
-            *silicon.nccl(case.plan, case.box),
+            *gpu_settings.nccl(case.plan, case.box),
         )
 
     def notes(self, case: FlagCase) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def _cpu_environment(plan: Plan) -> Iterator[Setting]:
 
 def _where_it_serves(case: FlagCase) -> Iterator[Setting]:
     serving = case.serving
-    model = Setting(name="serve", value=serving.model_path, reason=knowledge.artifact_words(case))
+    model = Setting(name="serve", value=serving.model_path, reason=model_settings.artifact_words(case))
     if case.install is not None and case.install.module:
         yield Setting(name="-m", value=case.install.module, reason="vLLM's server, in the interpreter that has it")
         model = model.model_copy(update={"name": "--model"})
@@ -118,7 +118,9 @@ def _spread(case: FlagCase) -> Iterator[Setting]:
         )
     if parallel.nodes > 1:
         yield from _nodes(case)
-    yield from silicon.custom_all_reduce_is_off(case.plan, case.box, "--disable-custom-all-reduce", case.serving.image)
+    yield from gpu_settings.custom_all_reduce_settings(
+        case.plan, case.box, "--disable-custom-all-reduce", case.serving.image
+    )
 
 
 def _nodes(case: FlagCase) -> Iterator[Setting]:
@@ -169,7 +171,7 @@ def _memory(case: FlagCase) -> Iterator[Setting]:
 
 def _cache_type(case: FlagCase) -> Setting:
     plan, name = case.plan, "--kv-cache-dtype"
-    if plan.memory_fraction is None and silicon.dense_mla(case.model) and silicon.has_amx_tiles(case.box):
+    if plan.memory_fraction is None and gpu_settings.dense_mla(case.model) and gpu_settings.has_amx_tiles(case.box):
         # Guard: AMX_MLA, which every CPU with AMX takes for MLA, asserts this very word when the first token is stored;
         # `bfloat16` is the same type, and kills the engine after /health said 200.
         return Setting(
@@ -189,10 +191,10 @@ def _cache_type(case: FlagCase) -> Setting:
 
 def _sequences(plan: Plan) -> Setting:
     if plan.memory_fraction is None:
-        count = max(plan.goal.users, knowledge.LEAST_SEQUENCES)
+        count = max(plan.goal.users, model_settings.LEAST_SEQUENCES)
         reason = f"requests at once: {plan.goal.users} asked for, and an agent's short side calls"
     else:
-        count = knowledge.sequences(plan)
+        count = model_settings.sequences(plan)
         reason = (
             f"requests at once: {plan.goal.users} asked for, {plan.users_at_context} fit at full context, and an "
             "agent's short side calls"
@@ -217,7 +219,9 @@ def _in_main_memory(plan: Plan) -> Iterator[Setting]:
 
 def _kernels(case: FlagCase) -> Iterator[Setting]:
     row = (
-        silicon.known("vllm", _version(case) or None, case.box, "dense MLA") if silicon.dense_mla(case.model) else None
+        gpu_settings.compat_row("vllm", _version(case) or None, case.box, "dense MLA")
+        if gpu_settings.dense_mla(case.model)
+        else None
     )
     if row is not None and row.status == "works" and row.backend:
         yield Setting(
@@ -226,7 +230,7 @@ def _kernels(case: FlagCase) -> Iterator[Setting]:
             reason=row.about,
             source=f"catalogue, compat/{row.id}: {row.sources[0]}",
         )
-    if silicon.is_sm10(case.box) and case.plan.parallel.tensor > 1:
+    if gpu_settings.is_sm10(case.box) and case.plan.parallel.tensor > 1:
         yield Setting(
             name="--compilation-config",
             value=_json({"pass_config": {"fuse_allreduce_rms": True}}),
@@ -242,8 +246,8 @@ def _model(case: FlagCase) -> Iterator[Setting]:
             name="--enable-auto-tool-choice", reason="clients may let the model choose a tool", source=known.source
         )
     yield from dialects.parser_settings(case, "vllm")
-    yield from knowledge.own_code(case, _RECIPE)
-    if knowledge.needs_own_code(case) and case.model.revision is not None and not case.model.path:
+    yield from model_settings.remote_code_settings(case, _RECIPE)
+    if model_settings.needs_remote_code(case) and case.model.revision is not None and not case.model.path:
         yield Setting(
             name="--code-revision", value=case.model.revision, reason="its code is taken from the same commit"
         )
@@ -268,10 +272,10 @@ def _modalities(case: FlagCase) -> Iterator[Setting]:
 
 
 def _speculation(case: FlagCase) -> Iterator[Setting]:
-    wanted = knowledge.speculation(case)
+    wanted = model_settings.draft_candidate(case)
     if wanted is not None:
         draft_candidate, source = wanted
-        first, *others = settings(draft_candidate, case.accepted, knowledge.sequences(case.plan))
+        first, *others = settings(draft_candidate, case.accepted, model_settings.sequences(case.plan))
         yield first.model_copy(update={"source": source})
         yield from others
 
@@ -287,7 +291,7 @@ def _habits(case: FlagCase) -> Iterator[Setting]:
         reason="usage tells how much of a prompt came from the cache, which proofs and benchmarks read",
         source="vLLM 0.32.0, cli_args.py",
     )
-    off = knowledge.instant(case.row, case.plan)
+    off = model_settings.non_thinking_arguments(case.row, case.plan)
     if off is not None:
         yield Setting(
             name="--default-chat-template-kwargs", value=_json(off), reason="too slow to think aloud: non-thinking mode"
@@ -296,19 +300,21 @@ def _habits(case: FlagCase) -> Iterator[Setting]:
 
 def _notes(case: FlagCase) -> Iterator[str]:
     version = _version(case)
-    yield from knowledge.shared_notes(case)
+    yield from model_settings.shared_notes(case)
     yield from dialects.agent_notes(case, "vllm", "vLLM answers a request that has tools with 400")
-    if case.plan.kv.dtype.startswith("fp8") and silicon.dense_mla(case.model):
-        row = silicon.known("vllm", version or None, case.box, "fp8 KV with dense MLA", patched=case.serving.patched)
+    if case.plan.kv.dtype.startswith("fp8") and gpu_settings.dense_mla(case.model):
+        row = gpu_settings.compat_row(
+            "vllm", version or None, case.box, "fp8 KV with dense MLA", patched=case.serving.patched
+        )
         if row is not None and row.status != "works":
             yield f"fp8 cache: {row.about} {row.instead or ''}".strip()
     own = case.serving.image is None  # an image brings its own transformers
-    if own and knowledge.needs_own_code(case) and versions.inside(version, "<0.25"):
+    if own and model_settings.needs_remote_code(case) and versions.in_range(version, "<0.25"):
         yield (
             "Keep transformers at 4.57.6 with this vLLM: newer ones read Kimi's tokenizer differently "
             f"({_TRANSFORMERS}; {_LAMBDA})."
         )
-    if case.plan.goal.draft and silicon.is_sm12(case.box) and versions.inside(version, ">=0.26,<0.31"):
+    if case.plan.goal.draft and gpu_settings.is_sm12(case.box) and versions.in_range(version, ">=0.26,<0.31"):
         yield (
             "This vLLM verifies guesses outside the fast path on SM 12.x (pull request 47144): speculation helps "
             "little before 0.31."

@@ -9,8 +9,8 @@ from upright.engines.memory_report import (
     HOST,
     MemoryReport,
     Rank,
-    counted,
-    numbered,
+    count_pattern,
+    gpu_of_rank,
     of_last_start,
     readings,
     spelling,
@@ -38,10 +38,10 @@ SPELLINGS = (
     spelling("total", r"Free memory on device \([\d.]+/# GiB\)"),
     spelling("total", r"the current vLLM instance can use total_gpu_memory \(#GiB\)"),
     spelling("free_before", r"Free memory on device \(#/[\d.]+ GiB\)"),
-    counted("kv_tokens", r"(?:GPU|CPU|XPU)(?: \+ host)? KV cache size: # tokens"),
-    counted("concurrency", r"Maximum concurrency for [\d,]+ tokens per request: #x"),
-    counted("context_tokens", r"Using max model len #"),
-    counted("capture_seconds", r"Graph capturing finished in # secs"),
+    count_pattern("kv_tokens", r"(?:GPU|CPU|XPU)(?: \+ host)? KV cache size: # tokens"),
+    count_pattern("concurrency", r"Maximum concurrency for [\d,]+ tokens per request: #x"),
+    count_pattern("context_tokens", r"Using max model len #"),
+    count_pattern("capture_seconds", r"Graph capturing finished in # secs"),
 )
 _START = re.compile(r"^.*Initializing an? (?:V1 )?LLM engine", re.MULTILINE)
 _WORKER = re.compile(r"\(?(?:Vllm)?Worker(?P<name>[\w =-]*?) ?pid=(?P<pid>\d+)")
@@ -54,7 +54,7 @@ def memory(log: str) -> MemoryReport:
 
 
 def _read(log: str) -> MemoryReport:
-    devices = numbered(_worker(line) for line in log.splitlines())
+    devices = gpu_of_rank(_worker(line) for line in log.splitlines())
 
     def device_of(line: str, _: str | None) -> str | None:
         return HOST if _ON_CPU.search(line) else devices[_worker(line)]

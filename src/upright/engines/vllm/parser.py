@@ -1,4 +1,4 @@
-"""Runs where vLLM is: words -> what its parser and its registries say against them; None if they take them."""
+"""Runs where vLLM is installed: what its parser and registries say against a command line."""
 
 import contextlib
 from collections.abc import Callable

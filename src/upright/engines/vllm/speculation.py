@@ -1,4 +1,4 @@
-"""A way to guess ahead -> vLLM's --speculative-config."""
+"""Speculative decoding in vLLM: --speculative-config."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.engines.facets.flags import Accepted
 from upright.engines.facets.speculation import LOOKED_UP, Candidate, Speculating, reason
 from upright.facts.records.recipe import Setting
@@ -51,7 +51,7 @@ def _value(text: str | None) -> Any:
     if text is None:
         return True
     try:
-        return decoded(text)
+        return parse_json(text)
     except ValueError:
         return text
 

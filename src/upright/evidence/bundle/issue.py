@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from upright.base.foreign import on_one_line, visible
+from upright.base.untrusted_text import escape_controls, on_one_line
 from upright.engines import ENGINES
 from upright.evidence.bundle.redacting import Redactor
 from upright.facts.records.diagnosis import Diagnosis, Finding
@@ -17,7 +17,7 @@ _STAMP = re.compile(r"^(?:\([^)]{1,60}\) ?)*(?:[A-Z]{4,8} \d\d-\d\d [\d:.]+ (?:\
 def issue_text(diagnosis: Diagnosis, redactor: Redactor) -> str:
     """Markdown; what only its writer knows is left to fill in."""
     lines = _lines(diagnosis)
-    shown = [redactor.text(visible(line)) for line in lines]
+    shown = [redactor.text(escape_controls(line)) for line in lines]
     engine = diagnosis.engine or "the engine"
     title = on_one_line(_STAMP.sub("", shown[-1] if shown else "it failed").strip(), _TITLE_CHARACTERS)
     fence = "`" * max(3, 1 + max((len(run) for line in shown for run in re.findall("`+", line)), default=0))

@@ -55,7 +55,7 @@ class Manifest(Part):
     """Files of the directory that are not here: keys, locks, pages, what is not text."""
 
 
-class Bundled(Part):
+class WrittenBundle(Part):
     """A bundle that was written."""
 
     path: str

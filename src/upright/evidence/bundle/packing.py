@@ -18,13 +18,13 @@ from typing import Any
 
 from upright import __version__
 from upright.base.errors import RecordError, StoreError
-from upright.evidence.bundle.manifest import NAME, PLAIN_NAME, Bundled, BundledFile, Manifest, Redaction
-from upright.evidence.bundle.owner import known_of
+from upright.evidence.bundle.identities import identities_of
+from upright.evidence.bundle.manifest import NAME, PLAIN_NAME, BundledFile, Manifest, Redaction, WrittenBundle
 from upright.evidence.bundle.redacting import KnownIdentities, Redactor
 from upright.facts.records.base import digest_of
 from upright.facts.records.loading import KINDS, parse
 from upright.facts.store import DeploymentDir, write_atomically
-from upright.facts.store.journal import NO_DIGEST, lines, sealed
+from upright.facts.store.journal import NO_DIGEST, lines, seal_line
 
 _TEXT = frozenset({".log", ".txt", ".yaml", ".yml", ".csv", ".jsonl"})
 _HEAD_BYTES, _TAIL_BYTES = 256 << 10, 1 << 20
@@ -52,18 +52,18 @@ class _Contents:
         self.files[name] = (about, content)
 
 
-def bundle(directory: DeploymentDir, path: Path) -> Bundled:
+def bundle(directory: DeploymentDir, path: Path) -> WrittenBundle:
     """Writes the archive; what it holds is told in the answer and in its own manifest."""
     manifest, archive = bundle_contents(directory)
     path = path.expanduser().absolute()
     write_atomically(path, archive, mode=0o600)
-    return Bundled(
+    return WrittenBundle(
         path=str(path), size_bytes=len(archive), sha256=hashlib.sha256(archive).hexdigest(), manifest=manifest
     )
 
 
 def bundle_contents(directory: DeploymentDir, known: KnownIdentities | None = None) -> tuple[Manifest, bytes]:
-    known = known or known_of(directory)
+    known = known or identities_of(directory)
     contents = _Contents(Redactor(known))
     for file in _records_first(directory.path):
         _take(contents, directory.path, file)
@@ -131,7 +131,7 @@ def _record(contents: _Contents, path: Path) -> bytes:
 def _evidence(contents: _Contents, path: Path) -> Iterator[bytes]:
     previous = NO_DIGEST
     for line in lines(path):
-        raw, previous = sealed(line.seq, previous, line.kind, line.schema, contents.redactor.data(line.content))
+        raw, previous = seal_line(line.seq, previous, line.kind, line.schema, contents.redactor.data(line.content))
         yield raw
 
 

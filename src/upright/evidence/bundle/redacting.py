@@ -1,4 +1,4 @@
-"""Text and data -> the same without keys, and without who and where its owner is.
+"""Redacts keys, and who and where their owner is, from text and data.
 
 What is known is replaced wherever it stands: the deployment's key, tokens of this environment, home, user, host. What
 is not known is found by its shape: tokens, Authorization headers, credentials in addresses, public addresses.

@@ -15,9 +15,9 @@ from typing import IO, Self
 
 from pydantic import ValidationError
 
-from upright.base.bounds.values import decoded, values_in
+from upright.base.bounds.bounded_json import parse_json, values_in
 from upright.base.errors import RecordError
-from upright.base.units import size
+from upright.base.units import format_size
 from upright.evidence.bundle.manifest import NAME, PLAIN_NAME, Manifest
 from upright.facts.records.base import Record
 from upright.facts.records.evidence import Observation
@@ -84,7 +84,9 @@ def _files(archive: tarfile.TarFile, path: Path) -> dict[str, bytes]:
             raise RecordError(f"{path} is refused: {_printable(entry.name)} is no plain file of a bundle")
         left -= entry.size
         if left < 0 or len(files) >= _MOST_FILES:
-            raise RecordError(f"{path} is refused: it unpacks to more than {size(_MOST_BYTES)} or {_MOST_FILES} files")
+            raise RecordError(
+                f"{path} is refused: it unpacks to more than {format_size(_MOST_BYTES)} or {_MOST_FILES} files"
+            )
         content = archive.extractfile(entry)
         files[entry.name] = _read(content, entry.size)
     return files
@@ -99,7 +101,7 @@ def _read(content: IO[bytes] | None, length: int) -> bytes:
 
 def _manifest(files: dict[str, bytes], path: Path) -> Manifest:
     try:
-        manifest = Manifest.model_validate(decoded(files.pop(NAME), _MOST_LISTED))
+        manifest = Manifest.model_validate(parse_json(files.pop(NAME), _MOST_LISTED))
     except (KeyError, ValueError, ValidationError, RecursionError):
         raise RecordError(f"{path} is no bundle: it has no manifest that this version reads") from None
     if [about.name for about in manifest.files] != list(files):

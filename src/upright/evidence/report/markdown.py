@@ -7,35 +7,35 @@ from collections.abc import Sequence
 
 from upright import __version__
 from upright.base import units
-from upright.base.foreign import on_one_line
+from upright.base.untrusted_text import on_one_line
 from upright.evidence.report import views
-from upright.evidence.report.again import reproduce
-from upright.evidence.report.likeness import HEADINGS
 from upright.evidence.report.page import (
     Subject,
-    chain,
-    compared_likeness,
-    contests,
+    compared_distances,
     differing,
     history,
+    provenance,
+    subject_comparisons,
     tiles,
     title,
     verdict,
 )
-from upright.evidence.report.speculation import guessed
+from upright.evidence.report.reference_distance import HEADINGS
+from upright.evidence.report.reproduction import reproduction_commands
+from upright.evidence.report.speculation import candidate_rows
 from upright.facts.records.benchmark import Benchmark
 from upright.facts.records.speculation import Speculation
-from upright.proof.benchmark.comparison import place_words
+from upright.proof.benchmark.comparison import shape_words
 
 
 def markdown(*subjects: Subject | Benchmark) -> str:
     lines = [f"# {_plain(title(subjects))}", ""]
-    for contest in contests(subjects):
+    for contest in subject_comparisons(subjects):
         lines += _contest(contest)
     if changed := differing(subjects):
         names = [subject.deployment.name for subject in subjects if isinstance(subject, Subject)]
         lines += ["## What differs between the recipes", "", *_table(("setting", *names), changed), ""]
-    if (compared := compared_likeness(subjects)) is not None:
+    if (compared := compared_distances(subjects)) is not None:
         lines += ["## Is it still the same model?", "", *_table(HEADINGS, compared.rows), ""]
         lines += [*(f"- {_plain(sentence)}" for sentence in compared.sentences), ""]
     for subject in subjects:
@@ -72,11 +72,13 @@ def _subject(subject: Subject) -> list[str]:
             *_table(("when (UTC)", "rung", "recipe", "verdict", "checks passed"), climbs),
             "",
         ]
-    ledger = [(line.device, line.term, units.memory(line.bytes), line.basis, line.why) for line in subject.plan.ledger]
+    ledger = [
+        (line.device, line.term, units.format_memory(line.bytes), line.basis, line.why) for line in subject.plan.ledger
+    ]
     lines += ["## Plan", "", *_table(("device", "term", "bytes", "basis", "why"), ledger), ""]
     lines += ["## Command", "", *_fenced([" ".join(subject.recipe.argv)]), ""]
-    lines += ["## Do it again", "", *_fenced(reproduce(subject)), ""]
-    return [*lines, "## Where it all comes from", "", *_table(("record", "sha256"), chain(subject)), ""]
+    lines += ["## Do it again", "", *_fenced(reproduction_commands(subject)), ""]
+    return [*lines, "## Where it all comes from", "", *_table(("record", "sha256"), provenance(subject)), ""]
 
 
 def _missing(rung: views.RungView) -> str:
@@ -85,7 +87,7 @@ def _missing(rung: views.RungView) -> str:
 
 def _guesses(record: Speculation) -> list[str]:
     lines = ["## Does speculative decoding pay?", "", f"**{_plain(record.recommendation)}**", ""]
-    for guess in guessed(record, draw=False):
+    for guess in candidate_rows(record, draw=False):
         lines += [f"### {_plain(guess.tried.name)}: {guess.tried.outcome}", "", f"{_plain(guess.tried.reason)}.", ""]
         lines += [*_table(guess.headings, guess.rows), ""] if guess.rows else []
         lines += [*(f"- {_plain(note)}" for note in guess.notes), ""]
@@ -107,7 +109,7 @@ def _sweep(item: views.Sweep) -> list[str]:
     return [*lines, _plain(f"{item.generator[0].upper()}{item.generator[1:]}."), ""]
 
 
-def _contest(contest: views.Contest) -> list[str]:
+def _contest(contest: views.BenchComparison) -> list[str]:
     first, *more = map(_plain, contest.sentences)
     heading = f"## Which is better: {_plain(contest.workload)}"
     lines = [heading, "", f"**{first}**", "", *(f"- {sentence}" for sentence in more), ""]
@@ -117,7 +119,7 @@ def _contest(contest: views.Contest) -> list[str]:
         unsure = "no difference" if difference.ratio.alike else "cannot tell"
         sure = unsure if difference.better is None else f"{contest.names[difference.better]} is better"
         rows.append((
-            place_words(difference.shape), difference.metric.words, f"{factor * difference.a.value:,.1f} {unit}",
+            shape_words(difference.shape), difference.metric.words, f"{factor * difference.a.value:,.1f} {unit}",
             f"{factor * difference.b.value:,.1f} {unit}", f"{difference.percent:+.1f} %", difference.interval, sure,
         ))  # fmt: skip
     headings = ("where", "what", contest.names["a"], contest.names["b"], "difference", "95 % interval", "verdict")

@@ -16,14 +16,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from upright import __version__
 from upright.base import units
 from upright.evidence.report import charts, views
-from upright.evidence.report.again import reproduce
-from upright.evidence.report.likeness import HEADINGS, Likeness, likeness
-from upright.evidence.report.speculation import Guessed, guessed
+from upright.evidence.report.reference_distance import HEADINGS, DistanceTable, distance_table
+from upright.evidence.report.reproduction import reproduction_commands
+from upright.evidence.report.speculation import CandidateRow, candidate_rows
 from upright.evidence.report.subject import Subject as Subject
 from upright.facts.records.base import Record
 from upright.facts.records.benchmark import Benchmark
 from upright.facts.records.evidence import Evidence
-from upright.proof.benchmark.comparison import place_words
+from upright.proof.benchmark.comparison import shape_words
 from upright.proof.benchmark.rows import ShapeRow, rows
 from upright.proof.benchmark.statistics import Mean
 
@@ -54,7 +54,7 @@ class Story:
     devices: list[tuple[str, int, list[views.BarShare]]]
     memory_chart: charts.Chart | None
     chain: list[tuple[str, str]]
-    guessed: list[Guessed]
+    guessed: list[CandidateRow]
     """What came of speculative decoding, by candidate."""
     history: list[tuple[str, ...]]
     """Every look at a rung: when, which, with which recipe, what came of it."""
@@ -70,17 +70,17 @@ def report(*subjects: Subject | Benchmark) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {
-        "memory": units.memory, "size": units.size, "tokens": units.tokens, "duration": units.duration,
-        "place": place_words,
+        "memory": units.format_memory, "size": units.format_size, "tokens": units.format_tokens,
+        "duration": units.format_duration, "place": shape_words,
     }  # fmt: skip
     return environment.get_template("page.html.j2").render(
         version=__version__,
         title=title(subjects),
         stories=stories,
         loose=loose,
-        contests=contests(subjects),
+        contests=subject_comparisons(subjects),
         differing=differing(subjects),
-        likeness=compared_likeness(subjects),
+        likeness=compared_distances(subjects),
         likeness_headings=HEADINGS,
     )
 
@@ -93,13 +93,13 @@ def title(subjects: Sequence[Subject | Benchmark]) -> str:
     return f"{only.model.name} on {only.box.name}" if isinstance(only, Subject) else only.title
 
 
-def contests(subjects: Sequence[Subject | Benchmark]) -> list[views.Contest]:
+def subject_comparisons(subjects: Sequence[Subject | Benchmark]) -> list[views.BenchComparison]:
     pairs = [
         (name, record)
         for name, subject in _named(subjects)
         for record in ((subject,) if isinstance(subject, Benchmark) else subject.benchmarks)
     ]
-    return views.contests(pairs)
+    return views.bench_comparisons(pairs)
 
 
 def differing(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, str, str]]:
@@ -107,8 +107,10 @@ def differing(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, str, s
     return views.differing(*recipes) if len(recipes) == 2 else []
 
 
-def compared_likeness(subjects: Sequence[Subject | Benchmark]) -> Likeness | None:
-    return likeness([(subject.deployment.name, subject.proof) for subject in subjects if isinstance(subject, Subject)])
+def compared_distances(subjects: Sequence[Subject | Benchmark]) -> DistanceTable | None:
+    return distance_table(
+        [(subject.deployment.name, subject.proof) for subject in subjects if isinstance(subject, Subject)]
+    )
 
 
 def _named(subjects: Sequence[Subject | Benchmark]) -> list[tuple[str, Subject | Benchmark]]:
@@ -145,10 +147,10 @@ def _story(subject: Subject) -> Story:
         groups=views.groups(subject.model),
         devices=views.devices(subject.plan),
         memory_chart=_memory_chart(subject),
-        chain=chain(subject),
-        guessed=guessed(subject.speculation) if subject.speculation else [],
+        chain=provenance(subject),
+        guessed=candidate_rows(subject.speculation) if subject.speculation else [],
         history=history(subject),
-        reproduce=reproduce(subject),
+        reproduce=reproduction_commands(subject),
     )
 
 
@@ -194,7 +196,7 @@ def _passed_words(evidence: Evidence) -> str:
 def tiles(subject: Subject) -> list[Tile]:
     """The few figures that people ask for first."""
     plan, evidence = subject.plan, subject.proof
-    figures = [Tile(units.tokens(plan.context_tokens), "tokens of context a user", "planned")]
+    figures = [Tile(units.format_tokens(plan.context_tokens), "tokens of context a user", "planned")]
     if evidence is not None:
         passed = sum(observation.verdict == "passed" for observation in evidence.observations)
         figures.append(Tile(f"{passed} of {len(evidence.observations)}", "checks passed", "measured"))
@@ -203,7 +205,7 @@ def tiles(subject: Subject) -> list[Tile]:
     figures += _speeds([row for row in rows(cells) if not row.marked]) or _rates(evidence)
     if subject.deployment.ready_seconds is not None:
         label = "from start to the first real answer"
-        figures.append(Tile(units.duration(subject.deployment.ready_seconds), label, "measured"))
+        figures.append(Tile(units.format_duration(subject.deployment.ready_seconds), label, "measured"))
     return figures
 
 
@@ -214,7 +216,7 @@ def _speeds(clean: list[ShapeRow]) -> list[Tile]:
     if measured:
         most, shape = max(measured, key=lambda pair: pair[0].value)
         figures.append(
-            Tile(f"{most.value:,.0f}{_sure(most)}", f"output tokens a second: {place_words(shape)}", "measured")
+            Tile(f"{most.value:,.0f}{_sure(most)}", f"output tokens a second: {shape_words(shape)}", "measured")
         )
     single = [row for row in clean if row.shape.concurrency == 1 and row.shape.arrival == "closed"]
     alone = sorted((mean for row in single if (mean := row.mean("user"))), key=lambda mean: mean.value)
@@ -234,7 +236,7 @@ def _rates(evidence: Evidence | None) -> list[Tile]:
         figures.append(Tile(f"{median(rates):,.0f} tok/s", f"decode, median of {answers} of the proof", "measured"))
     if evidence is not None and (prefill := evidence.longest_prefill()):
         rate, length = prefill
-        figures.append(Tile(f"{rate:,.0f} tok/s", f"prefill of {units.tokens(length)} tokens", "measured"))
+        figures.append(Tile(f"{rate:,.0f} tok/s", f"prefill of {units.format_tokens(length)} tokens", "measured"))
     return figures
 
 
@@ -261,7 +263,7 @@ def _memory_chart(subject: Subject) -> charts.Chart | None:
     return charts.bars(parts[:24], "MiB")
 
 
-def chain(subject: Subject) -> list[tuple[str, str]]:
+def provenance(subject: Subject) -> list[tuple[str, str]]:
     records: list[Record | None] = [
         subject.box, subject.model, subject.plan, subject.recipe, subject.deployment, subject.evidence,
         subject.residuals, subject.attempts, *subject.benchmarks, subject.speculation,

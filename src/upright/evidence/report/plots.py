@@ -1,4 +1,4 @@
-"""Points, bars or a field of cells -> SVG text in the page's colours: plain shapes, nothing is fetched or run."""
+"""Line, bar and heat-map plots as SVG in the page's colours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from upright.base.foreign import on_one_line
+from upright.base.untrusted_text import on_one_line
 
 WIDTH, HEIGHT = 400, 220
 _INK, _SOFT, _GRID, _PAGE = "var(--ink)", "var(--soft)", "var(--line)", "var(--page)"

@@ -1,4 +1,4 @@
-"""Speculation -> what a page and a terminal say of it: the same rows and sentences for both."""
+"""Rows and sentences about speculative decoding, the same for HTML and a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEADINGS = ("cell", "without", "with", "difference", "held")
 
 
 @dataclass(frozen=True)
-class Guessed:
+class CandidateRow:
     """One candidate, ready to be shown."""
 
     tried: Tried
@@ -23,17 +23,19 @@ class Guessed:
     chart: charts.Chart | None
 
 
-def guessed(record: Speculation, *, draw: bool = True) -> list[Guessed]:
+def candidate_rows(record: Speculation, *, draw: bool = True) -> list[CandidateRow]:
     return [_guessed(tried, draw) for tried in record.tried]
 
 
-def _guessed(tried: Tried, draw: bool) -> Guessed:
+def _guessed(tried: Tried, draw: bool) -> CandidateRow:
     measured = [cell for cell in tried.cells if cell.verdict != "not measurable"]
     theirs = any(cell.published for cell in tried.cells)
     headings = (*_HEADINGS, *(("published",) if theirs else ()), "verdict")
     rows = [_row(cell, theirs) for cell in tried.cells] if measured else []
     chart = charts.bars(_bars(measured), "output tokens a second") if draw else None
-    return Guessed(tried, headings, rows, [*_answers(tried), *_guesses(tried), *tried.notes, *_published(tried)], chart)
+    return CandidateRow(
+        tried, headings, rows, [*_answers(tried), *_guesses(tried), *tried.notes, *_published(tried)], chart
+    )
 
 
 def _row(cell: SpeculationCell, theirs: bool) -> tuple[str, ...]:

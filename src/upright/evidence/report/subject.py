@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from upright.evidence.report.proof import RungLook, strongest
+from upright.evidence.report.rung_history import RungRun, strongest
 from upright.facts.records.benchmark import Benchmark
 from upright.facts.records.box import Box
 from upright.facts.records.deployment import Deployment
@@ -33,7 +33,7 @@ class Subject:
     speculation: Speculation | None = None
     earlier_trials: tuple[Speculation, ...] = ()
     """Trials of speculative decoding before that one, in order."""
-    looks: tuple[RungLook, ...] = ()
+    looks: tuple[RungRun, ...] = ()
     """Every climb's look at each rung, in order."""
 
     @property

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 
-from upright.base.foreign import on_one_line
+from upright.base.untrusted_text import on_one_line
 from upright.facts.records.benchmark import Benchmark, Cell
 from upright.proof.benchmark.rows import METRICS
 

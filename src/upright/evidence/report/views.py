@@ -1,4 +1,4 @@
-"""Records -> what a page shows of them, as words and numbers; the same for HTML and for Markdown."""
+"""What a report shows of records, as words and numbers; the same for HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.records.speculation import TRIAL
-from upright.proof.benchmark.comparison import Difference, compare, place_words, verdict
+from upright.proof.benchmark.comparison import Difference, compare, comparison_sentences, shape_words
 from upright.proof.benchmark.rows import ShapeRow, rows
 
 
@@ -54,7 +54,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Contest:
+class BenchComparison:
     """Two benchmarks beside each other."""
 
     names: dict[str, str]
@@ -152,7 +152,7 @@ def _answer(item: Observation) -> dict[str, str]:
         "check": item.check,
         "verdict": item.verdict,
         "reason": item.reason,
-        "seconds": units.duration(item.seconds),
+        "seconds": units.format_duration(item.seconds),
         "asked": _asked(messages[-1].get("content", "")),
         "answered": _short(answer_text if item.request.get("messages") else item.reason),
     }
@@ -235,7 +235,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def _name(record: Benchmark, row: ShapeRow) -> str:
-    return (f"{row.subject}, " if record.subjects else "") + place_words(row.shape)
+    return (f"{row.subject}, " if record.subjects else "") + shape_words(row.shape)
 
 
 def generator_words(record: Benchmark) -> str:
@@ -250,7 +250,7 @@ def generator_words(record: Benchmark) -> str:
     )
 
 
-def contests(pairs: Sequence[tuple[str, Benchmark]]) -> list[Contest]:
+def bench_comparisons(pairs: Sequence[tuple[str, Benchmark]]) -> list[BenchComparison]:
     """The first against each of the others, workload by workload; an A/B against itself."""
     compared = [
         _contest({"a": record.subjects["a"], "b": name}, record.workload, _of(record, "a"), _of(record, letter))
@@ -272,10 +272,10 @@ def _of(record: Benchmark, letter: str) -> list[ShapeRow]:
     return [row for row in rows(record.cells) if row.subject == letter]
 
 
-def _contest(names: dict[str, str], workload: str, a: list[ShapeRow], b: list[ShapeRow]) -> Contest:
+def _contest(names: dict[str, str], workload: str, a: list[ShapeRow], b: list[ShapeRow]) -> BenchComparison:
     differences = compare(a, b)
     charts = curves([Series(names["a"], a), Series(names["b"], b)])
-    return Contest(names, workload, verdict(differences, names), differences, charts)
+    return BenchComparison(names, workload, comparison_sentences(differences, names), differences, charts)
 
 
 def differing(a: Recipe, b: Recipe) -> list[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""A stranger's regular expression -> how many ways it can go on a line, at most; refused before it is ever tried.
+"""Bounds the time of a stranger's regular expression; refused before it is ever tried.
 
 Trying shows that a pattern was quick on what was tried. Here every way through it is counted: starts times the lengths
 that each repeat may take, on the longest line that a log is cut to. What cannot be counted is refused.

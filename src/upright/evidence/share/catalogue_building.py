@@ -7,16 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import CatalogError, RecordError, UsageError
 from upright.base.progress import utc_now
 from upright.base.yaml12 import from_yaml
 from upright.evidence.share.catalogue_gate import MOST_ROWS, admitted
 from upright.evidence.share.catalogue_source import CatalogueHead, KindFile
-from upright.evidence.share.heads import HEAD
+from upright.evidence.share.index_head import HEAD
 from upright.evidence.share.seals import sealed_file, unsealed
 from upright.evidence.share.signing import CATALOGUES
-from upright.facts.catalog.exporting import INDEX, exported
+from upright.facts.catalog.exporting import INDEX, export_files
 from upright.facts.catalog.loader import KINDS
 from upright.facts.records.base import Part
 from upright.facts.store import write_atomically
@@ -58,7 +58,7 @@ def build_catalogue(folder: Path, source: Path, *, name: str, key: Path) -> Buil
 
 def export_catalogue(folder: Path, version: str) -> dict[str, Any]:
     """The whole catalogue that is read here, unsigned, for any web server; its index."""
-    files = exported(version)
+    files = export_files(version)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():  # the index comes last: whoever reads it finds what it names
@@ -66,7 +66,7 @@ def export_catalogue(folder: Path, version: str) -> dict[str, Any]:
                 write_atomically(folder / name, content, mode=0o644)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from None
-    return dict(decoded(files[INDEX]))
+    return dict(parse_json(files[INDEX]))
 
 
 def _before(folder: Path) -> CatalogueHead | None:

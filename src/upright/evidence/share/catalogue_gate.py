@@ -1,4 +1,4 @@
-"""A stranger's signed rows -> rows that may be laid over ours, or why not.
+"""Admits a stranger's signed rows over ours, or says why not.
 
 A signature says who wrote a row, not that it is good. What a row may do is what a fact does: it moves a figure, an
 explanation, a verdict on a log. It may not become a command, a program, an image, code, or another's repository under
@@ -16,17 +16,17 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from upright.base.errors import CatalogError, RecordError
-from upright.base.foreign import on_one_line, visible
+from upright.base.untrusted_text import escape_controls, on_one_line
 from upright.evidence.share.bounded_patterns import refusal
 from upright.facts import catalog
 from upright.facts.catalog.loader import files, row_of, rows_of_file
 from upright.facts.catalog.rows.advisory import AdvisoryRow
 from upright.facts.catalog.rows.base import Row
-from upright.facts.catalog.rows.failure import TELLING, FailureRow
+from upright.facts.catalog.rows.failure import SPECIFICITY_ORDER, FailureRow
 from upright.facts.catalog.rows.memory_platform import MemoryPlatformRow
 from upright.facts.catalog.rows.model import ModelRow, Parsers
 from upright.facts.records.diagnosis import Remedy
-from upright.serving.diagnose.literals import ways_to_match
+from upright.serving.diagnose.literals import required_texts
 
 MAY_BRING = (
     "gpus", "boxes", "memory_platforms", "links", "models", "schemes", "compat", "flags", "failures", "advisories",
@@ -85,7 +85,7 @@ def _unplain(part: Any, level: int) -> Iterator[str]:
     elif isinstance(part, str):
         if len(part) > _LONGEST_TEXT:
             yield f"a text of {len(part):,} characters, and {_LONGEST_TEXT:,} are the most"
-        elif visible(part) != part:
+        elif escape_controls(part) != part:
             yield "a text holds characters that a terminal obeys or hides"
     elif isinstance(part, int | float) and not isinstance(part, bool):
         if not math.isfinite(part) or abs(part) > _LARGEST_NUMBER:
@@ -189,7 +189,7 @@ def _failure_faults(row: Row) -> Iterator[str]:
 def _pattern_fault(pattern: str) -> str | None:
     if (fault := refusal(pattern)) is not None:
         return fault
-    return None if ways_to_match(pattern) else "its pattern holds no text: it would be tried on every line"
+    return None if required_texts(pattern) else "its pattern holds no text: it would be tried on every line"
 
 
 def _claim_faults(row: FailureRow) -> Iterator[str]:
@@ -200,7 +200,7 @@ def _claim_faults(row: FailureRow) -> Iterator[str]:
     if row.seen != "none" and not all(compiled.search(seen.line) for seen in row.seen):
         yield "its pattern does not claim the line that it was seen on"
     for other in cast(Sequence[FailureRow], ours("failures").values()):
-        if other.id == row.id or other.seen == "none" or TELLING[row.tells] > TELLING[other.tells]:
+        if other.id == row.id or other.seen == "none" or SPECIFICITY_ORDER[row.tells] > SPECIFICITY_ORDER[other.tells]:
             continue
         if any(compiled.search(seen.line) for seen in other.seen):
             yield f"its pattern claims a line of failures/{other.id}"

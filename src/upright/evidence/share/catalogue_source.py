@@ -1,4 +1,4 @@
-"""A catalogue somewhere + a pinned key -> its rows: one signed head, then files held against the hashes that it names.
+"""A pinned catalogue's rows: one signed head, then files held against its hashes.
 
 head.json            {"signed": {name, version, at, kinds}, "signature": SSH signature of the canonical "signed"}
 rows/SHA256.json     the rows of one kind; named by their hash and never changed
@@ -15,17 +15,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from upright.base.bounds.bounded_json import parse_json, parse_peer_json
 from upright.base.bounds.errors import ExceededError
-from upright.base.bounds.values import decoded, parsed
 from upright.base.errors import RecordError, UsageError
-from upright.base.home import private
+from upright.base.home import make_private
 from upright.evidence.share.catalogue_gate import MOST_ROWS
-from upright.evidence.share.heads import HEAD, MOST_HEAD_BYTES, refuse_other
-from upright.evidence.share.index_reading import WhatWasRead, file_bytes, read_from
+from upright.evidence.share.index_head import HEAD, MOST_HEAD_BYTES, refuse_wrong_hash
+from upright.evidence.share.index_reading import ReadTotals, file_bytes, read_from
 from upright.evidence.share.pointers import Digest
 from upright.evidence.share.seals import unsealed
 from upright.evidence.share.signing import CATALOGUES, fingerprints
-from upright.facts.catalog.taken import catalogues_folder
+from upright.facts.catalog.installed_catalogues import catalogues_folder
 from upright.facts.records.base import Part, canonical
 from upright.facts.store import write_atomically
 
@@ -78,7 +78,7 @@ class PinnedCatalogue(Part):
 def pinned_catalogues() -> tuple[PinnedCatalogue, ...]:
     path = catalogues_folder() / _PINS
     try:
-        return tuple(PinnedCatalogue.model_validate(entry) for entry in decoded(path.read_bytes()))
+        return tuple(PinnedCatalogue.model_validate(entry) for entry in parse_json(path.read_bytes()))
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, TypeError):
@@ -92,7 +92,7 @@ def pin_catalogue(name: str, url: str, key: Path) -> PinnedCatalogue:
     place = url.rstrip("/") if "://" in url else str(Path(url).expanduser().absolute())
     catalogue = PinnedCatalogue(name=name, url=place, keys=tuple(sorted(fingerprints(key))))
     kept = [entry for entry in pinned_catalogues() if entry.name != name]
-    private(catalogues_folder())
+    make_private(catalogues_folder())
     entries = [entry.model_dump(mode="json") for entry in (*kept, catalogue)]
     write_atomically(catalogues_folder() / _PINS, json.dumps(entries, indent=2).encode())
     return catalogue
@@ -110,7 +110,7 @@ def catalogue_named(name: str | None) -> PinnedCatalogue:
     raise UsageError(f"there is no catalogue {name}" if name else "which catalogue?", hint=f"one of {names}")
 
 
-def offered_head(catalogue: PinnedCatalogue, reading: WhatWasRead, *, offline: bool) -> tuple[CatalogueHead, bytes]:
+def offered_head(catalogue: PinnedCatalogue, reading: ReadTotals, *, offline: bool) -> tuple[CatalogueHead, bytes]:
     """The head and its bytes, if a pinned key signed it and it is no step back."""
     trusted, kept = frozenset(catalogue.keys), catalogue.folder / HEAD
     before = _seen_head(catalogue, kept, trusted)
@@ -124,7 +124,7 @@ def offered_head(catalogue: PinnedCatalogue, reading: WhatWasRead, *, offline: b
     head = _head(raw, catalogue, trusted)
     if before is not None:
         _refuse_back(catalogue, before, head)
-    private(kept.parent)
+    make_private(kept.parent)
     write_atomically(kept, raw)
     return head, raw
 
@@ -154,7 +154,7 @@ def _refuse_back(catalogue: PinnedCatalogue, before: CatalogueHead, head: Catalo
 
 
 def offered_rows(
-    catalogue: PinnedCatalogue, head: CatalogueHead, reading: WhatWasRead, *, offline: bool
+    catalogue: PinnedCatalogue, head: CatalogueHead, reading: ReadTotals, *, offline: bool
 ) -> Mapping[str, bytes]:  # fmt: skip
     """Kind -> its file, each what the head names; all or none."""
     if sum(file.rows for file in head.kinds.values()) > MOST_ROWS:
@@ -162,26 +162,26 @@ def offered_rows(
     return {kind: _file(catalogue, file, reading, offline=offline) for kind, file in head.kinds.items()}
 
 
-def _file(catalogue: PinnedCatalogue, file: KindFile, reading: WhatWasRead, *, offline: bool) -> bytes:
+def _file(catalogue: PinnedCatalogue, file: KindFile, reading: ReadTotals, *, offline: bool) -> bytes:
     path = f"rows/{file.sha256}.json"
     kept = catalogue.folder / path
     if kept.exists():
         try:
-            return refuse_other(file_bytes(kept, file.bytes), file.sha256, path)
+            return refuse_wrong_hash(file_bytes(kept, file.bytes), file.sha256, path)
         except RecordError:
             kept.unlink()
     if offline:
         raise UsageError(f"{catalogue.name}: this version was never read here", hint="once without --offline")
     content = read_from(f"{catalogue.url}/{path}", file.bytes, reading)
-    refuse_other(content, file.sha256, f"{catalogue.name}: {path}")
-    private(kept.parent)
+    refuse_wrong_hash(content, file.sha256, f"{catalogue.name}: {path}")
+    make_private(kept.parent)
     write_atomically(kept, content)
     return content
 
 
 def contents_of(raw: bytes, file: KindFile, where: str) -> list[Any]:
     try:
-        contents = parsed(raw)
+        contents = parse_peer_json(raw)
     except (ValueError, ExceededError):
         raise RecordError(f"{where} is refused: it is no JSON") from None
     if not isinstance(contents, list) or len(contents) != file.rows:

@@ -1,4 +1,4 @@
-"""Rows that are offered -> plans made with them in another process, beside the plans of now: before anything is taken.
+"""Plans with the offered rows, in another process, beside the plans of now.
 
 A row can be valid and still break a plan. Whatever falls over here falls over in a process of its own, within seconds
 and bytes, and the update is refused. `python -m upright.evidence.share.catalogue_trial` is that process.
@@ -19,14 +19,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import RecordError, UprightError
-from upright.base.foreign import on_one_line
 from upright.base.home import home
+from upright.base.untrusted_text import on_one_line
 from upright.evidence.share.catalogue_changes import RowChange
+from upright.facts.catalog.installed_catalogues import catalogues_folder
 from upright.facts.catalog.loader import rows, user_folder
 from upright.facts.catalog.rows.hardware import BoxRow
-from upright.facts.catalog.taken import catalogues_folder
 from upright.facts.records.base import Part
 
 MOST_TRIALS = 3
@@ -49,7 +49,7 @@ class MovedPlan(Part):
     """The same with the offered rows."""
 
 
-def tried(touched: Sequence[RowChange], taken: dict[str, bytes]) -> tuple[MovedPlan, ...]:
+def changed_plans(touched: Sequence[RowChange], taken: dict[str, bytes]) -> tuple[MovedPlan, ...]:
     """Plans that move; `taken` are the files of HOME/catalogues/taken as they would be. RecordError if one breaks."""
     pairs = list(_pairs(touched))[:MOST_TRIALS]
     asked = {"pairs": pairs, "kinds": sorted({change.kind for change in touched})}
@@ -112,7 +112,7 @@ def _trial(asked: dict[str, Any], place: Path | None) -> Iterator[subprocess.Pop
 def _answers(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
     try:
         written, complaints = process.communicate(timeout=_SECONDS)
-        answers: list[dict[str, Any]] = decoded(written)
+        answers: list[dict[str, Any]] = parse_json(written)
     except subprocess.TimeoutExpired:
         answers = [{"what": "planning", "broke": True, "says": f"no end within {_SECONDS} s"}]
     except ValueError:
@@ -123,7 +123,7 @@ def _answers(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
 
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
-    asked = decoded(sys.argv[1])
+    asked = parse_json(sys.argv[1])
     answers = [_answer(f"the plan of {model} on {box}", partial(_planned, model, box)) for model, box in asked["pairs"]]
     answers += [_answer(f"the list of {kind}", partial(_listed, kind), must=True) for kind in asked["kinds"]]
     if "failures" in asked["kinds"]:

@@ -1,4 +1,4 @@
-"""A pinned catalogue -> what its newest version would change, and, if the person says so, that version; or one back.
+"""Updates of a pinned catalogue: the offer, taking it, and rolling back.
 
 Everything is read, verified, judged and tried before it is shown; taking it is the replacement of one small file, so
 that an update which is interrupted at any moment has happened or has not.
@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import RecordError, UsageError
-from upright.base.home import private
+from upright.base.home import make_private
 from upright.evidence.share.catalogue_changes import RowChange, changes, deployments_on
 from upright.evidence.share.catalogue_gate import admitted
 from upright.evidence.share.catalogue_source import (
@@ -28,11 +28,11 @@ from upright.evidence.share.catalogue_source import (
     offered_head,
     offered_rows,
 )
-from upright.evidence.share.catalogue_trial import MovedPlan, tried
-from upright.evidence.share.index_reading import WhatWasRead
+from upright.evidence.share.catalogue_trial import MovedPlan, changed_plans
+from upright.evidence.share.index_reading import ReadTotals
+from upright.facts.catalog.installed_catalogues import TakenVersion, catalogues_folder, folder_of, taken_versions
 from upright.facts.catalog.loader import rows
 from upright.facts.catalog.rows.base import Row
-from upright.facts.catalog.taken import TakenVersion, catalogues_folder, folder_of, taken_versions
 from upright.facts.records.base import Part
 from upright.facts.store import write_atomically
 
@@ -61,7 +61,7 @@ class CatalogueOffer:
     changes: tuple[RowChange, ...]
     deployments: tuple[str, ...]
     plans: tuple[MovedPlan, ...]
-    reading: WhatWasRead
+    reading: ReadTotals
 
     @property
     def is_taken(self) -> bool:
@@ -85,7 +85,7 @@ class CatalogueOffer:
 
 def offer_of(name: str | None, *, offline: bool = False) -> CatalogueOffer:
     """Read, verified, judged row by row, compared, and tried on plans. Nothing is taken."""
-    catalogue, reading = catalogue_named(name), WhatWasRead()
+    catalogue, reading = catalogue_named(name), ReadTotals()
     head, raw = offered_head(catalogue, reading, offline=offline)
     files = offered_rows(catalogue, head, reading, offline=offline)
     offered = _judged(catalogue, head, files)
@@ -96,7 +96,7 @@ def offer_of(name: str | None, *, offline: bool = False) -> CatalogueOffer:
     place = Path(folder_of(catalogue.name, head.version, sha256))
     _lay_down(place, files)
     entry = TakenEntry(version=head.version, sha256=sha256, at=head.at)
-    plans = tried(touched, _taken_files_with(catalogue.name, entry)) if touched else ()
+    plans = changed_plans(touched, _taken_files_with(catalogue.name, entry)) if touched else ()
     return CatalogueOffer(catalogue, head, sha256, present, touched, deployments_on(touched), plans, reading)
 
 
@@ -140,14 +140,16 @@ def _rows_of(catalogue: PinnedCatalogue, present: TakenVersion | None) -> dict[s
     if present is None:
         return {}
     where = f"{catalogue.name} version {present.version}"
-    return {path.stem: admitted(path.stem, decoded(path.read_bytes()), where) for path in present.folder.glob("*.json")}
+    return {
+        path.stem: admitted(path.stem, parse_json(path.read_bytes()), where) for path in present.folder.glob("*.json")
+    }
 
 
 def _lay_down(place: Path, files: Mapping[str, bytes]) -> None:
     """All files of a version, or none: beside, then renamed. Nobody reads them before they are taken."""
     if place.is_dir():
         return
-    private(place.parent)
+    make_private(place.parent)
     beside = Path(mkdtemp(prefix=".", dir=place.parent))
     try:
         for kind, content in files.items():
@@ -162,7 +164,7 @@ def _lay_down(place: Path, files: Mapping[str, bytes]) -> None:
 def _entries(name: str) -> list[TakenEntry]:
     path = catalogues_folder() / "taken" / f"{name}.json"
     try:
-        return [TakenEntry.model_validate(entry) for entry in decoded(path.read_bytes())["versions"]]
+        return [TakenEntry.model_validate(entry) for entry in parse_json(path.read_bytes())["versions"]]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError):
@@ -175,7 +177,7 @@ def _content(entries: list[TakenEntry]) -> bytes:
 
 def _write(name: str, entries: list[TakenEntry]) -> None:
     folder = catalogues_folder() / "taken"
-    private(folder)
+    make_private(folder)
     write_atomically(folder / f"{name}.json", _content(entries))
 
 

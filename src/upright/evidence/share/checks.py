@@ -1,4 +1,4 @@
-"""What a look at a bundle found: one line each, with a code that programs can go by."""
+"""Checks of a bundle: one line each, with a code that programs can go by."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Verification(Part):
 
 
 @dataclass(frozen=True)
-class Looking:
+class CheckMaker:
     """Makes checks of one code."""
 
     code: str

@@ -1,4 +1,4 @@
-"""Cells and the engine's own clock -> what cannot have been: answers before questions, more in flight than sent."""
+"""Checks of a bundle's clocks: answers before questions, more in flight than sent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import datetime
 from itertools import chain, pairwise
 
 from upright.engines.facets.log import RequestTiming
-from upright.evidence.share.checks import Check, Looking
+from upright.evidence.share.checks import Check, CheckMaker
 from upright.facts.records.benchmark import Benchmark, Cell, Samples
 
-_CLOCKS, _ENGINE, _COUNTS = Looking("clocks"), Looking("engine-clock"), Looking("counts")
+_CLOCKS, _ENGINE, _COUNTS = CheckMaker("clocks"), CheckMaker("engine-clock"), CheckMaker("counts")
 _SLACK_SECONDS = 0.05
 """A clock on the wall is set right now and then; more than this at once is no honest one."""
 _ROUNDING_US = 2

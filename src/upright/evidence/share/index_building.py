@@ -1,4 +1,4 @@
-"""Pointers + an index's folder -> the same folder with them in it: only their shards, their bins and the head are new.
+"""Builds an index: only the shards and bins of new pointers and the head are written.
 
 Files are named by their hash and never changed, so that every cache may keep them; the head is written last.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from upright.base.errors import RecordError, UsageError
-from upright.evidence.share.heads import (
+from upright.evidence.share.index_head import (
     HEAD,
     Bin,
     IndexHead,
@@ -28,7 +28,7 @@ from upright.facts.records.base import Part
 from upright.facts.store import write_atomically
 
 
-class Built(Part):
+class BuiltIndex(Part):
     """What a build did."""
 
     version: int
@@ -45,7 +45,7 @@ class Built(Part):
 
 def build_index(
     folder: Path, pointers: Iterable[Pointer], *, key: Path | None, at: str, revoke: dict[str, str] | None = None
-) -> Built:
+) -> BuiltIndex:
     """Adds what is not there yet. What is revoked keeps its place and says why."""
     head = _head(folder)
     waiting: defaultdict[str, defaultdict[str, list[Pointer]]] = defaultdict(lambda: defaultdict(list))
@@ -70,7 +70,7 @@ def build_index(
         raise UsageError("no pointer of this index has that identity, or it is revoked already")
     write_atomically(folder / HEAD, signed_head(after, key))
     changed = sum(after.bins[number] != head.bins.get(number) for number in after.bins)
-    return Built(
+    return BuiltIndex(
         version=after.version, added=added, pointers=after.pointers, shards_written=written, bins_written=changed
     )
 

@@ -1,4 +1,4 @@
-"""Pointers that somebody handed in -> which of them an index may take: for the keeper's CI, which executes nothing.
+"""Checks pointers that somebody handed in: for the keeper's CI, which executes nothing.
 
 Each bundle is fetched from where its pointer says, within bounds, and verified as everybody verifies it; what the
 pointer says must be what the bundle says. A keeper also refuses flags that no recorded version of the engine takes.
@@ -11,14 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from upright.base.errors import RecordError, UprightError
-from upright.base.foreign import on_one_line
-from upright.evidence.share.bundle_places import refuse_place
+from upright.base.untrusted_text import on_one_line
+from upright.evidence.share.bundle_urls import refuse_bundle_url
 from upright.evidence.share.index_building import read_pointers
-from upright.evidence.share.index_reading import WhatWasRead, read_from, signature_at
+from upright.evidence.share.index_reading import ReadTotals, read_from, signature_at
 from upright.evidence.share.opening import open_bundle
 from upright.evidence.share.pointers import Pointer, pointer_to
-from upright.evidence.share.repeats import Opened
-from upright.evidence.share.signing import signature_of
+from upright.evidence.share.repeats import OpenedBundle
+from upright.evidence.share.signing import signature_path
 from upright.evidence.share.statement import MOST_BYTES, identity_of
 from upright.evidence.share.verifying import read_claim
 from upright.facts.catalog.recorded_flags import recorded_versions, versions_taking
@@ -68,20 +68,20 @@ def _refused(pointer: Pointer, why: str, level: str | None = None) -> CheckedPoi
     return CheckedPointer(identity=pointer.identity, url=pointer.url, level=level, refused=on_one_line(why))
 
 
-def _fetched(pointer: Pointer, index_url: str) -> Opened:
-    refuse_place(pointer.url, index_url)
-    content = read_from(pointer.url, MOST_BYTES, WhatWasRead())
+def _fetched(pointer: Pointer, index_url: str) -> OpenedBundle:
+    refuse_bundle_url(pointer.url, index_url)
+    content = read_from(pointer.url, MOST_BYTES, ReadTotals())
     if identity_of(content) != pointer.identity:
         raise RecordError("what lies there is not the bundle that it names")
     with TemporaryDirectory() as folder:
         file = Path(folder) / "pointed.bundle.json"
         file.write_bytes(content)
         if (signature := signature_at(pointer.url, pointer)) is not None:
-            signature_of(file).write_bytes(signature)
+            signature_path(file).write_bytes(signature)
         return open_bundle(file)
 
 
-def _faults(pointer: Pointer, opened: Opened) -> Iterator[str]:
+def _faults(pointer: Pointer, opened: OpenedBundle) -> Iterator[str]:
     if opened.verification.level == "broken":
         yield f"broken: {opened.verification.broken[0].reason}"
         return

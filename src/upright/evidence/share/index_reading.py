@@ -1,4 +1,4 @@
-"""An index somewhere + a key -> its pointers: three files, each held against a hash that a pinned key signed.
+"""Reads an index: head, bin and shard, each held against a hash that a pinned key signed.
 
 Mirrors may lie: a head of a lower version, of another content under the same version, or with fewer revocations than
 were seen is refused; so are files that are not what the head names, that are too long, or that do not end.
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from upright.base import bounds
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.bounds.errors import ExceededError, OverdueError
-from upright.base.bounds.values import decoded
 from upright.base.errors import RecordError, UsageError
-from upright.base.home import home, private
-from upright.evidence.share.bundle_places import refuse_place
-from upright.evidence.share.heads import (
+from upright.base.home import home, make_private
+from upright.evidence.share.bundle_urls import refuse_bundle_url
+from upright.evidence.share.index_head import (
     HEAD,
     MOST_FILE_BYTES,
     MOST_HEAD_BYTES,
@@ -27,7 +27,7 @@ from upright.evidence.share.heads import (
     bin_path,
     read_bin,
     read_head,
-    refuse_other,
+    refuse_wrong_hash,
     shard_path,
 )
 from upright.evidence.share.pointers import Pointer, bin_of, shard_key, unpacked
@@ -66,7 +66,7 @@ class PinnedIndex(Part):
 
 
 @dataclass
-class WhatWasRead:
+class ReadTotals:
     """What one search took."""
 
     files: int = 0
@@ -75,7 +75,7 @@ class WhatWasRead:
 
 
 @dataclass(frozen=True)
-class Indexed:
+class IndexedPointers:
     """Pointers of one shard of one index, the newest first."""
 
     index: PinnedIndex
@@ -84,7 +84,7 @@ class Indexed:
     pointers: tuple[Pointer, ...]
     earlier: int
     """Pointers in older files of the shard, which were not read."""
-    reading: WhatWasRead
+    reading: ReadTotals
 
     def told(self) -> dict[str, Any]:
         return {
@@ -98,7 +98,7 @@ def pinned() -> tuple[PinnedIndex, ...]:
     """Those that were added, and the one that the package brings."""
     ours = (PinnedIndex(name=SHIPPED, url=str(SEEDS), keys=()),) if (SEEDS / HEAD).exists() else ()
     try:
-        kept = decoded((home() / "indexes.json").read_bytes())
+        kept = parse_json((home() / "indexes.json").read_bytes())
         return (*(PinnedIndex.model_validate(entry) for entry in kept), *ours)
     except OSError:
         return ours
@@ -114,30 +114,30 @@ def pin(index: PinnedIndex) -> None:
     if index.shipped:
         raise UsageError(f"{SHIPPED} is the index that comes with upright", hint="give yours another name")
     kept = [entry for entry in pinned() if entry.name not in (index.name, SHIPPED)]
-    private(home())
+    make_private(home())
     text = json.dumps([entry.model_dump(mode="json") for entry in (*kept, index)], indent=2)
     write_atomically(home() / "indexes.json", text.encode())
 
 
-def search(index: PinnedIndex, model: str, gpu: str | None, gpus: int, *, offline: bool = False) -> Indexed:
+def search(index: PinnedIndex, model: str, gpu: str | None, gpus: int, *, offline: bool = False) -> IndexedPointers:
     """IndexHead, bin, shard; what was read before and did not change is not read again."""
-    reading, key = WhatWasRead(), shard_key(model, gpu, gpus)
+    reading, key = ReadTotals(), shard_key(model, gpu, gpus)
     head = _head(index, reading, offline=offline)
     number = bin_of(key)
     if number not in head.bins:
-        return Indexed(index, head.version, head.at, (), 0, reading)
+        return IndexedPointers(index, head.version, head.at, (), 0, reading)
     sha256 = head.bins[number]
     path = bin_path(number, sha256)
     files = read_bin(_file(index, path, sha256, reading, offline=offline), path).shards.get(key, ())
     if not files:
-        return Indexed(index, head.version, head.at, (), 0, reading)
+        return IndexedPointers(index, head.version, head.at, (), 0, reading)
     last = files[-1]
     raw = _file(index, shard_path(last.sha256), last.sha256, reading, offline=offline)
     pointers = unpacked(raw, shard_path(last.sha256))
     if any(pointer.key != key for pointer in pointers):
         raise RecordError(f"{index.name} is refused: a shard holds pointers of another")
     earlier = sum(file.pointers for file in files[:-1])
-    return Indexed(index, head.version, head.at, tuple(reversed(pointers)), earlier, reading)
+    return IndexedPointers(index, head.version, head.at, tuple(reversed(pointers)), earlier, reading)
 
 
 def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> tuple[bytes, bytes | None]:
@@ -146,8 +146,8 @@ def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> tuple[bytes, bytes | N
     url = pointer.url
     if not index.remote and "://" not in url:
         url = str(Path(index.url) / url)
-    refuse_place(url, index.url)
-    content = read_from(url, MOST_BYTES, WhatWasRead())
+    refuse_bundle_url(url, index.url)
+    content = read_from(url, MOST_BYTES, ReadTotals())
     if identity_of(content) != pointer.identity:
         raise RecordError(f"{pointer.url} is refused: it is not the bundle that the index names")
     return content, signature_at(url, pointer)
@@ -155,10 +155,10 @@ def fetch_bundle(index: PinnedIndex, pointer: Pointer) -> tuple[bytes, bytes | N
 
 def signature_at(url: str, pointer: Pointer) -> bytes | None:
     """Beside the bundle; None if nobody signed it."""
-    return read_from(f"{url}.sig", LONGEST_SIGNATURE, WhatWasRead()) if pointer.signer is not None else None
+    return read_from(f"{url}.sig", LONGEST_SIGNATURE, ReadTotals()) if pointer.signer is not None else None
 
 
-def _head(index: PinnedIndex, reading: WhatWasRead, *, offline: bool) -> IndexHead:
+def _head(index: PinnedIndex, reading: ReadTotals, *, offline: bool) -> IndexHead:
     trusted = frozenset(index.keys) if index.keys else None
     if index.shipped:
         return read_head(read_from(f"{index.url}/{HEAD}", MOST_HEAD_BYTES, reading), f"{index.name}: {HEAD}", trusted)
@@ -173,7 +173,7 @@ def _head(index: PinnedIndex, reading: WhatWasRead, *, offline: bool) -> IndexHe
     head = read_head(raw, f"{index.name}: {HEAD}", trusted)
     if before is not None:
         _refuse_going_back(index, before, head)
-    private(kept.parent)
+    make_private(kept.parent)
     write_atomically(kept, raw)
     return head
 
@@ -199,20 +199,24 @@ def _refuse_going_back(index: PinnedIndex, before: IndexHead, head: IndexHead) -
         raise RecordError(f"{index.name} is refused: something that was revoked counts again")
 
 
-def _file(index: PinnedIndex, path: str, sha256: str, reading: WhatWasRead, *, offline: bool) -> bytes:
+def _file(index: PinnedIndex, path: str, sha256: str, reading: ReadTotals, *, offline: bool) -> bytes:
     if index.shipped:
-        return refuse_other(read_from(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}")
+        return refuse_wrong_hash(
+            read_from(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}"
+        )
     kept = cache_of(index) / path
     if kept.exists():
         content = kept.read_bytes()
         try:
-            return refuse_other(content, sha256, path)
+            return refuse_wrong_hash(content, sha256, path)
         except RecordError:
             kept.unlink()
     if offline:
         raise UsageError(f"{index.name}: this part was never read here", hint="once without --offline")
-    content = refuse_other(read_from(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}")
-    private(kept.parent)
+    content = refuse_wrong_hash(
+        read_from(f"{index.url}/{path}", MOST_FILE_BYTES, reading), sha256, f"{index.name}: {path}"
+    )
+    make_private(kept.parent)
     write_atomically(kept, content)
     return content
 
@@ -221,7 +225,7 @@ def cache_of(index: PinnedIndex) -> Path:
     return home() / "index-cache" / identity_of(f"{index.name} {index.url}".encode())[:16]
 
 
-def read_from(url: str, most_bytes: int, reading: WhatWasRead) -> bytes:
+def read_from(url: str, most_bytes: int, reading: ReadTotals) -> bytes:
     """Of an address or a folder's file; no byte more than any such file has."""
     content = _get_http(url, most_bytes) if "://" in url else file_bytes(Path(url), most_bytes)
     reading.files += 1
@@ -249,9 +253,15 @@ def _get_http(url: str, most_bytes: int) -> bytes:
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{url} is neither http nor a folder")
     try:
-        with bounds.within(_SECONDS), bounds.client(timeout=_SECONDS) as client, client.stream("GET", url) as response:
+        with (
+            bounds.time_limit(_SECONDS),
+            bounds.client(timeout=_SECONDS) as client,
+            client.stream("GET", url) as response,
+        ):
             if response.status_code != 200:
                 raise RecordError(f"{url} answers {response.status_code}")
             return bounds.body(response, most_bytes)
     except (httpx2.HTTPError, httpx2.InvalidURL, ExceededError, OverdueError) as error:
-        raise RecordError(f"{url} {bounds.fault(error)}", hint="--offline reads what was seen before") from None
+        raise RecordError(
+            f"{url} {bounds.describe_failure(error)}", hint="--offline reads what was seen before"
+        ) from None

@@ -1,4 +1,4 @@
-"""A file -> a bundle that was read, judged, and counted with those that repeat it."""
+"""Opens a bundle: read, verified, and counted with those that repeat it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from upright.base.errors import RecordError, UprightError
-from upright.evidence.share.repeats import Opened, repeated
-from upright.evidence.share.signing import checked_signature, read_signature, signature_of
+from upright.evidence.share.repeats import OpenedBundle, count_repeats
+from upright.evidence.share.signing import checked_signature, read_signature, signature_path
 from upright.evidence.share.statement import identity_of, read_bytes, read_statement
 from upright.evidence.share.verifying import read_claim, verify
 
@@ -19,11 +19,11 @@ def open_bundle(
     signature: Path | None = None,
     trusted: frozenset[str] = frozenset(),
     repeats: Sequence[Path] = (),
-) -> Opened:
+) -> OpenedBundle:
     """RecordError if it is no bundle at all; one that does not hold is *broken*, and says why."""
     content = read_bytes(path)
     statement = read_statement(content, str(path))
-    kept = signature or signature_of(path)
+    kept = signature or signature_path(path)
     if signature is not None and not signature.exists():
         raise RecordError(f"there is no signature {signature}")
     signed = read_signature(kept) if kept.exists() else None
@@ -33,10 +33,10 @@ def open_bundle(
         benchmarks = read_claim(statement).benchmarks
     except UprightError:
         benchmarks = ()
-    opened = Opened(path, statement, verification, benchmarks)
+    opened = OpenedBundle(path, statement, verification, benchmarks)
     if not repeats:
         return opened
-    others = repeated(opened, [open_bundle(other) for other in repeats], trusted)
+    others = count_repeats(opened, [open_bundle(other) for other in repeats], trusted)
     counted = verification.model_copy(
         update={
             "level": "reproduced" if others.known and verification.level == "consistent" else verification.level,

@@ -1,4 +1,4 @@
-"""A bundle's records -> what cannot be, whoever signed it: bytes that do not fit, decode beyond the memory's bandwidth.
+"""Checks of a bundle against physics: bytes that do not fit, decode beyond the memory's bandwidth.
 
 Bounds only, and from our own catalogue where it has the GPU: a bundle must not bring the ruler that it is measured by.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upright.base.units import GB, GIB, memory
+from upright.base.units import GB, GIB, format_memory
 from upright.engines import ENGINES, engine_named
-from upright.engines.memory_report import MemoryReport, What
-from upright.evidence.share.checks import Check, Looking
+from upright.engines.memory_report import MemoryReport, MemoryTerm
+from upright.evidence.share.checks import Check, CheckMaker
 from upright.facts import catalog
 from upright.facts.catalog.recorded_flags import recorded_flags
 from upright.facts.catalog.rows.hardware import GpuRow
@@ -23,7 +23,7 @@ from upright.facts.records.residuals import Residuals
 from upright.planning.memory.kvcache import cache_shape
 from upright.planning.memory.weights import step_bytes
 
-_BANDWIDTH, _POOL, _LOG, _BOX, _FLAGS = (Looking(code) for code in ("bandwidth", "pool", "log", "box", "flags"))
+_BANDWIDTH, _POOL, _LOG, _BOX, _FLAGS = (CheckMaker(code) for code in ("bandwidth", "pool", "log", "box", "flags"))
 _SOCKET_BYTES_PER_SECOND = 1.3e12
 """No socket's memory is faster: 12 channels of MRDIMM at 12,800 MT/s are 1.23 TB/s."""
 _GPU_BYTES_PER_SECOND = 8e12
@@ -35,7 +35,7 @@ _IN_CACHES_BYTES = 1 << 30
 _MOST_DRAFTED = 16
 """Tokens that a step of speculative decoding can yield at most."""
 _ROUNDING = 1.02
-_LOGGED: dict[str, What] = {"weights": "weights", "kv_cache": "kv_cache", "compute": "compute"}
+_LOGGED: dict[str, MemoryTerm] = {"weights": "weights", "kv_cache": "kv_cache", "compute": "compute"}
 """Terms that are read from the log, where the engine logs them."""
 _APART = 0.05
 """What an engine's metrics say of its cache differs from its log by the last block."""
@@ -49,7 +49,9 @@ def bandwidth(box: Box, model: Model, recipe: Recipe, benchmarks: tuple[Benchmar
     experts = model.architecture.experts
     step = read.always + (experts.active * read.expert if experts else 0)
     if model.tensor_bytes < _IN_CACHES_BYTES:
-        yield _BANDWIDTH.unknown(f"{memory(model.tensor_bytes)} of weights fit into caches: no bandwidth bounds them")
+        yield _BANDWIDTH.unknown(
+            f"{format_memory(model.tensor_bytes)} of weights fit into caches: no bandwidth bounds them"
+        )
         return
     available = _bytes_per_second(box, recipe)
     most = available / step * (_MOST_DRAFTED if recipe.draft or _speculates(recipe) else 1)
@@ -74,9 +76,11 @@ def hardware(box: Box) -> Iterator[Check]:
         if row is None or row.memory_gb.value is None or row.memory_bandwidth_gb_s.value is None:
             yield _BOX.unknown(f"the catalogue does not know memory and bandwidth of {gpu.name}: nothing bounds it")
         elif not row.unified_memory and capacity > _ROUNDING * row.memory_gb.value * GIB:
-            yield _BOX.broken(f"{gpu.name} with {memory(capacity)}; the catalogue has {row.memory_gb.value:g} GB")
+            yield _BOX.broken(
+                f"{gpu.name} with {format_memory(capacity)}; the catalogue has {row.memory_gb.value:g} GB"
+            )
         else:
-            yield _BOX.holds(f"{gpu.name} with {memory(capacity)}")
+            yield _BOX.holds(f"{gpu.name} with {format_memory(capacity)}")
 
 
 def pools(box: Box, model: Model, plan: Plan, residuals: Residuals | None) -> Iterator[Check]:
@@ -94,15 +98,15 @@ def pools(box: Box, model: Model, plan: Plan, residuals: Residuals | None) -> It
         yield _POOL.unknown("the engine did not tell how many tokens its cache holds")
         return
     needed, room = tokens * per_token, _room(box)
-    figures = f"{tokens:,} tokens of {per_token:g} B are {memory(needed)}"
+    figures = f"{tokens:,} tokens of {per_token:g} B are {format_memory(needed)}"
     if needed > _ROUNDING * room:
-        yield _POOL.broken(f"{figures}; the box has {memory(room)}")
+        yield _POOL.broken(f"{figures}; the box has {format_memory(room)}")
         return
     assert residuals is not None
     buffers = [line.measured_bytes.value for line in residuals.lines if line.term == "kv_cache"]
     held = sum(buffer for buffer in buffers if buffer)
     if held and needed > _ROUNDING * held + 2**20:
-        yield _POOL.broken(f"{figures}; its buffers hold {memory(held)}")
+        yield _POOL.broken(f"{figures}; its buffers hold {format_memory(held)}")
     else:
         yield _POOL.holds(figures)
 
@@ -116,7 +120,9 @@ def logged(model: Model, plan: Plan, recipe: Recipe, residuals: Residuals | None
     weights = sum(reading.value for reading in report.readings if reading.what == "weights")
     least = _LOADED * _stepped(model)
     if weights and weights < least:
-        yield _LOG.broken(f"it loaded {memory(weights)} of weights; this model has {memory(least)} at least")
+        yield _LOG.broken(
+            f"it loaded {format_memory(weights)} of weights; this model has {format_memory(least)} at least"
+        )
         return
     context = report.of("context_tokens")
     if context is not None and context.value < recipe.context_tokens:
@@ -153,8 +159,8 @@ def _readings(report: MemoryReport, residuals: Residuals | None) -> Iterator[Che
             return
         count += 1
         if abs(measured - reading.value) > reading.rounding + _APART * reading.value + 1:
-            claimed = f"{line.term} on {line.device}: {memory(measured)} is claimed"
-            yield _LOG.broken(f"{claimed}, the log says {memory(reading.value)}")
+            claimed = f"{line.term} on {line.device}: {format_memory(measured)} is claimed"
+            yield _LOG.broken(f"{claimed}, the log says {format_memory(reading.value)}")
             return
     yield _LOG.holds(f"{len(report.readings)} figures of memory, {count} of them claimed as measured")
 

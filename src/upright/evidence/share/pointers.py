@@ -15,12 +15,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from upright.base.bounds.bounded_json import parse_peer_json
 from upright.base.bounds.errors import ExceededError
-from upright.base.bounds.values import parsed
 from upright.base.errors import RecordError
-from upright.evidence.share.repeats import Opened
+from upright.evidence.share.repeats import OpenedBundle
 from upright.facts.records.base import Part, canonical
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 
 MOST_POINTERS = 1000
 """Of one file of a shard: some tens of kilobytes."""
@@ -32,15 +32,15 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 class Pointer(Part):
     """Where a bundle is, and what it is about."""
 
-    model: FitName
+    model: SafeName
     """Which model."""
-    gpu: FitName
+    gpu: SafeName
     """The catalogue's row of the GPU, or its name; `cpu` without one."""
     gpus: int
     """How many."""
-    engine: FitName
+    engine: SafeName
     """Which engine."""
-    engine_version: FitName | None
+    engine_version: SafeName | None
     """Its version."""
     level: Literal["claimed", "consistent", "reproduced", "stale"]
     """What the index says that it is worth; whoever fetches it finds out."""
@@ -50,9 +50,9 @@ class Pointer(Part):
     """When its evidence was made."""
     identity: Digest
     """sha256 of the bundle."""
-    url: FitName
+    url: SafeName
     """Where its author keeps it."""
-    signer: FitName | None
+    signer: SafeName | None
     """Its key's fingerprint."""
     revoked: str | None = None
     """Why it does not count any more; a pointer is never removed."""
@@ -72,7 +72,7 @@ def bin_of(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:2]
 
 
-def pointer_to(opened: Opened, url: str) -> Pointer:
+def pointer_to(opened: OpenedBundle, url: str) -> Pointer:
     """RecordError of a bundle that is broken: an index has none."""
     verification, predicate = opened.verification, opened.statement.predicate
     if verification.level == "broken":
@@ -100,7 +100,7 @@ def unpacked(content: bytes, where: str) -> tuple[Pointer, ...]:
 def pointer_of(line: bytes, where: str) -> Pointer:
     try:
         pointer = Pointer.model_validate(
-            {"engine_version": None, "tokens_per_second": None, "signer": None, **parsed(line)}
+            {"engine_version": None, "tokens_per_second": None, "signer": None, **parse_peer_json(line)}
         )
         canonical(pointer.model_dump(mode="json"))
     except (ValueError, TypeError, ValidationError, ExceededError) as error:

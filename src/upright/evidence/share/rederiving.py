@@ -1,4 +1,4 @@
-"""Samples -> the figures of a cell, and cells -> headlines: what a bundle claims must come out again.
+"""Derives a cell's figures and a bundle's headlines again from raw samples.
 
 Clocks are kept in microseconds, so that what is derived from them may differ from what was measured by as much.
 """
@@ -12,7 +12,7 @@ from upright.evidence.share.statement import ClaimedMetric, Headline
 from upright.facts.records.benchmark import Benchmark, Cell, Samples, Spread
 from upright.facts.records.evidence import Evidence, Verdict
 from upright.facts.records.spreads import spread_of
-from upright.proof.benchmark.comparison import place_words
+from upright.proof.benchmark.comparison import shape_words
 from upright.proof.benchmark.rows import METRIC, ShapeRow, rows
 
 CLAIMED: tuple[ClaimedMetric, ...] = ("output", "total", "user", "ttft", "ttft_p99", "tpot", "latency")
@@ -74,7 +74,7 @@ def _row_headlines(run: str, row: ShapeRow) -> Iterator[Headline]:
     for metric in CLAIMED:
         if (mean := row.mean(metric)) is not None:
             yield Headline(
-                run=run, shape=place_words(row.shape), metric=metric, unit=METRIC[metric].unit,
+                run=run, shape=shape_words(row.shape), metric=metric, unit=METRIC[metric].unit,
                 figure=mean.value, repeats=mean.count,
             )  # fmt: skip
 

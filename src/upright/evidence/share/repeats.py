@@ -1,4 +1,4 @@
-"""A claim + bundles that repeat it -> cell by cell what differs, and how many others came to the same."""
+"""Compares a claim cell by cell with bundles that repeat it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from upright.evidence.share.checks import Check, Looking, Verification
+from upright.evidence.share.checks import Check, CheckMaker, Verification
 from upright.evidence.share.statement import Statement
 from upright.facts.records.base import Part, Reason
 from upright.facts.records.benchmark import Benchmark
-from upright.proof.benchmark.comparison import place_words
+from upright.proof.benchmark.comparison import shape_words
 from upright.proof.benchmark.rows import METRIC, rows
 from upright.proof.benchmark.statistics import Ratio, unpaired
 
 COMPARED = ("output", "user", "ttft")
 _FACTOR = 1.2
 """A difference that is sure and larger than this is one: below it lie drivers, clocks and cooling."""
-_LOOK = Looking("repeated")
+_LOOK = CheckMaker("repeated")
 Clocks = tuple[tuple[int, int], ...]
 AgreementVerdict = Literal["agrees", "differs", "unclear"]
 
@@ -45,7 +45,7 @@ class ComparedCell(Part):
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedBundle:
     """A bundle that was read and judged."""
 
     path: Path
@@ -54,10 +54,10 @@ class Opened:
     benchmarks: tuple[Benchmark, ...]
 
 
-def compared(claim: Sequence[Benchmark], repeat: Sequence[Benchmark]) -> tuple[ComparedCell, ...]:
+def compared_cells(claim: Sequence[Benchmark], repeat: Sequence[Benchmark]) -> tuple[ComparedCell, ...]:
     """Every figure that both measured with the same shape."""
-    ours = {place_words(row.shape): row for benchmark in claim for row in rows(benchmark.cells) if not row.marked}
-    theirs = {place_words(row.shape): row for benchmark in repeat for row in rows(benchmark.cells) if not row.marked}
+    ours = {shape_words(row.shape): row for benchmark in claim for row in rows(benchmark.cells) if not row.marked}
+    theirs = {shape_words(row.shape): row for benchmark in repeat for row in rows(benchmark.cells) if not row.marked}
     return tuple(
         _cell(shape, metric, ours[shape].values(metric), theirs[shape].values(metric))
         for shape in ours
@@ -86,13 +86,15 @@ class _Counted:
     boxes: set[str | None]
     clocks: set[Clocks]
 
-    def add(self, opened: Opened) -> None:
+    def add(self, opened: OpenedBundle) -> None:
         self.signers.add(opened.verification.signed_by)
         self.boxes.add(opened.statement.predicate.box.box_id)
         self.clocks |= _clocks(opened)
 
 
-def repeated(claim: Opened, repeats: Sequence[Opened], trusted: frozenset[str] = frozenset()) -> Repetition:
+def count_repeats(
+    claim: OpenedBundle, repeats: Sequence[OpenedBundle], trusted: frozenset[str] = frozenset()
+) -> Repetition:
     """How many others came to the same: those whose keys the reader named, and those whom nobody knows."""
     counted, known, unverified, looks = _Counted(set(), set(), set()), 0, 0, []
     counted.add(claim)
@@ -112,7 +114,7 @@ def repeated(claim: Opened, repeats: Sequence[Opened], trusted: frozenset[str] =
     return Repetition(known, unverified, tuple(looks))
 
 
-def _clocks(opened: Opened) -> set[Clocks]:
+def _clocks(opened: OpenedBundle) -> set[Clocks]:
     """How long each request of a cell took, in microseconds: no two runs have the same."""
     return {
         tuple(zip(_spans(kept.first_us, kept.sent_us), _spans(kept.ended_us, kept.sent_us), strict=True))
@@ -126,7 +128,7 @@ def _spans(ends: Sequence[int], begins: Sequence[int]) -> list[int]:
     return [end - begin for end, begin in zip(ends, begins, strict=True)]
 
 
-def _why_not(claim: Opened, repeat: Opened, counted: _Counted) -> Iterator[str]:
+def _why_not(claim: OpenedBundle, repeat: OpenedBundle, counted: _Counted) -> Iterator[str]:
     ours, theirs = claim.statement.predicate, repeat.statement.predicate
     if claim.verification.identity not in theirs.replays:
         yield "it does not link to this bundle"
@@ -146,7 +148,7 @@ def _why_not(claim: Opened, repeat: Opened, counted: _Counted) -> Iterator[str]:
         yield "it is of another engine"
     if not counted.clocks.isdisjoint(_clocks(repeat)):
         yield "its samples are a copy"
-    cells = compared(claim.benchmarks, repeat.benchmarks)
+    cells = compared_cells(claim.benchmarks, repeat.benchmarks)
     if not cells:
         yield "it has no cell in common"
     unlike = [cell for cell in cells if cell.verdict != "agrees"]

@@ -1,4 +1,4 @@
-"""What a keeper signs + their key -> one file, and back: the content, if a pinned key signed exactly it."""
+"""Signed JSON files: content and signature in one, read only if a pinned key signed it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from upright.base.bounds.bounded_json import parse_peer_json
 from upright.base.bounds.errors import ExceededError
-from upright.base.bounds.values import parsed
 from upright.base.errors import RecordError
 from upright.evidence.share.signing import sign, signer
 from upright.facts.records.base import Part, canonical
@@ -39,7 +39,7 @@ def sealed_file(content: Part, key: Path | None, namespace: str) -> bytes:
 def unsealed(raw: bytes, shape: type[P], where: str, trusted: frozenset[str] | None, namespace: str, noun: str) -> P:
     """RecordError if it is no such thing, or if no trusted key signed it; None trusts the folder that it lies in."""
     try:
-        told = SealedFile.model_validate(parsed(raw))
+        told = SealedFile.model_validate(parse_peer_json(raw))
         content = shape.model_validate(told.signed)
         signed = canonical(content.model_dump(mode="json"))
     except (ValueError, ValidationError, ExceededError):

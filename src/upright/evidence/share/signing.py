@@ -1,4 +1,4 @@
-"""Bytes + an SSH key -> a signature, and back to the key's fingerprint, by the person's own ssh-keygen.
+"""SSH signatures by the person's own ssh-keygen.
 
 A signature proves who claims something, and never that it ran.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from upright.base.errors import RecordError, UsageError
-from upright.base.foreign import on_one_line
-from upright.evidence.share.checks import Check, Looking
+from upright.base.untrusted_text import on_one_line
+from upright.evidence.share.checks import Check, CheckMaker
 
 BUNDLES, HEADS, CATALOGUES = "upright-bundle", "upright-index", "upright-catalog"
 """Namespaces: a signature of one kind is none of the other."""
@@ -24,14 +24,14 @@ _GOOD = re.compile(r'^Good "[\w-]+" signature with [\w-]+ key (SHA256:[A-Za-z0-9
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 _KEY = re.compile(r"(?:^|\s)((?:ssh|ecdsa|sk)-[\w.@-]+ AAAA[A-Za-z0-9+/=]+)(?=\s|$)")
 _LIMIT = re.compile(r"namespaces=|valid-after=|valid-before=|expiry-time=|@?cert-authority", re.IGNORECASE)
-_LOOK = Looking("signature")
+_LOOK = CheckMaker("signature")
 
 
 def sign(file: Path, key: Path, namespace: str) -> Path:
     """Writes FILE.sig; a key with a passphrase is asked for it by ssh-keygen, or is in the agent."""
     if not key.exists():
         raise UsageError(f"there is no key {key}", hint="ssh-keygen -t ed25519 makes one")
-    signature = signature_of(file)
+    signature = signature_path(file)
     signature.unlink(missing_ok=True)
     done = subprocess.run(
         [_program(), "-q", "-Y", "sign", "-f", str(key), "-n", namespace, str(file)],
@@ -42,7 +42,7 @@ def sign(file: Path, key: Path, namespace: str) -> Path:
     return signature
 
 
-def signature_of(file: Path) -> Path:
+def signature_path(file: Path) -> Path:
     return file.with_name(f"{file.name}.sig")
 
 

@@ -12,15 +12,15 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from upright.base.bounds.bounded_json import parse_peer_json
 from upright.base.bounds.errors import ExceededError
-from upright.base.bounds.values import parsed
 from upright.base.errors import RecordError
-from upright.base.foreign import on_one_line
-from upright.base.units import size
+from upright.base.units import format_size
+from upright.base.untrusted_text import on_one_line
 from upright.evidence.bundle.manifest import Redaction
 from upright.facts.records.base import Json, Part, canonical
 from upright.facts.records.evidence import Verdict
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 
 STATEMENT: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
 PREDICATE: Literal["urn:upright:evidence:v1"] = "urn:upright:evidence:v1"
@@ -32,7 +32,7 @@ MOST_BYTES = 16 << 20
 class StatedSubject(Part):
     """What the statement is about."""
 
-    name: FitName
+    name: SafeName
     """`recipe`, and the model's name."""
     digest: dict[Literal["sha256"], str]
     """The digest of the recipe in the predicate."""
@@ -41,7 +41,7 @@ class StatedSubject(Part):
 class Shard(Part):
     """A file of weights."""
 
-    name: FitName
+    name: SafeName
     """Inside the repository or folder."""
     size_bytes: int
     """Its length."""
@@ -52,11 +52,11 @@ class Shard(Part):
 class SharedModel(Part):
     """Which weights."""
 
-    name: FitName
+    name: SafeName
     """As people call it."""
-    repository: FitName | None
+    repository: SafeName | None
     """On the hub; None of files that came from elsewhere."""
-    revision: FitName | None
+    revision: SafeName | None
     """Its commit."""
     shards: tuple[Shard, ...]
     """Every file that holds tensors."""
@@ -65,30 +65,30 @@ class SharedModel(Part):
 class SharedEngine(Part):
     """Which program."""
 
-    name: FitName
+    name: SafeName
     """Which engine."""
-    version: FitName | None
+    version: SafeName | None
     """Its version."""
-    commit: FitName | None
+    commit: SafeName | None
     """Its commit, if it was built from one."""
-    image: FitName | None
+    image: SafeName | None
     """The container image, with its digest if it was pinned."""
 
 
 class SharedBox(Part):
     """Which kind of machine; never which machine."""
 
-    kind: FitName
+    kind: SafeName
     """`8x NVIDIA RTX PRO 6000` or the processor's name."""
-    gpu: FitName | None
+    gpu: SafeName | None
     """The catalogue's row of its GPUs, or their name."""
     gpus: int
     """How many."""
-    driver: FitName | None
+    driver: SafeName | None
     """The driver's version."""
-    cuda: FitName | None
+    cuda: SafeName | None
     """The newest CUDA that the driver serves."""
-    nccl: FitName | None
+    nccl: SafeName | None
     """The version of NCCL that the engine's log names."""
     topology: dict[str, int]
     """Kinds of path between two GPUs, and how many pairs have it."""
@@ -99,7 +99,7 @@ class SharedBox(Part):
 class Headline(Part):
     """One figure that the bundle claims: a mean over the repeats of one shape."""
 
-    run: FitName
+    run: SafeName
     """The benchmark's run."""
     shape: str
     """The shape, in words."""
@@ -208,14 +208,16 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from None
     if len(content) > MOST_BYTES:
-        raise RecordError(f"{path} is refused: it is longer than {size(MOST_BYTES)}", hint="no bundle is so long")
+        raise RecordError(
+            f"{path} is refused: it is longer than {format_size(MOST_BYTES)}", hint="no bundle is so long"
+        )
     return content
 
 
 def read_statement(content: bytes, where: str) -> Statement:
     """RecordError says what is wrong with it; nothing in it has been believed yet."""
     try:
-        tree = parsed(content)
+        tree = parse_peer_json(content)
     except ExceededError as error:
         raise RecordError(f"{where} is refused: it {error}") from None
     except ValueError:

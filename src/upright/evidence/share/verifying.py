@@ -1,4 +1,4 @@
-"""A Statement -> what it is worth: everything that it claims is derived again, and held against what can be.
+"""Verifies a Statement: everything that it claims is derived again.
 
 Nothing in it is executed, fetched or believed: records are read by their own strict readers, figures follow from
 samples, and the rest is arithmetic.
@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from upright import __version__
 from upright.base.errors import RecordError, UprightError
-from upright.base.foreign import on_one_line
+from upright.base.untrusted_text import on_one_line
 from upright.engines import ENGINES, engine_named
 from upright.evidence.bundle.redacting import KnownIdentities, Redactor
 from upright.evidence.share import anonymous, clocks, physics
-from upright.evidence.share.checks import Check, Level, Looking, Verification
+from upright.evidence.share.checks import Check, CheckMaker, Level, Verification
 from upright.evidence.share.rederiving import derived_figures, headlines_of, ladder_of
 from upright.evidence.share.statement import Statement
 from upright.facts.catalog.recorded_flags import recorded_flags, recorded_versions
@@ -30,11 +30,11 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.residuals import Residuals
-from upright.proof.benchmark.verdict import RULES_SINCE, marks
+from upright.proof.benchmark.cell_marks import RULES_SINCE, marks
 
-_DIGEST, _CHAIN, _SUMMARY, _REDACTION = (Looking(code) for code in ("digest", "chain", "summary", "redaction"))
+_DIGEST, _CHAIN, _SUMMARY, _REDACTION = (CheckMaker(code) for code in ("digest", "chain", "summary", "redaction"))
 _SAMPLES, _HEADLINE, _LADDER, _MARKS, _STALE = (
-    Looking(code) for code in ("samples", "headline", "ladder", "marks", "stale")
+    CheckMaker(code) for code in ("samples", "headline", "ladder", "marks", "stale")
 )
 _NEEDED = ("samples", "headline", "marks", "summary", "box")
 """Where one of these could not be judged, nothing more than a claim is left."""
@@ -74,7 +74,7 @@ def verify(
     except UprightError as error:
         checks.append(_DIGEST.broken(error.message))
     except (ArithmeticError, LookupError, ValueError, TypeError, RecursionError) as error:
-        checks.append(Looking("format").broken(f"its records cannot be held together: {type(error).__name__}"))
+        checks.append(CheckMaker("format").broken(f"its records cannot be held together: {type(error).__name__}"))
     predicate = statement.predicate
     engine = f"{predicate.engine.name} {predicate.engine.version or '(version unknown)'}"
     return Verification(

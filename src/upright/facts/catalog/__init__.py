@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from upright.base.errors import CatalogError
 from upright.facts.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file, rows_wanted, user_folder
-from upright.facts.catalog.nearness import bare, part_of
-from upright.facts.catalog.nearness import near as nearest
+from upright.facts.catalog.near_names import as_id, part_of
+from upright.facts.catalog.near_names import near_names as nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,10 +73,10 @@ def near(kind: str, name: str, count: int = 4) -> tuple[str, ...]:
     """Ids of the kind that were perhaps meant; of boxes also a number of GPUs."""
     known = {known_name: row.id for row in rows(kind).values() for known_name in (*getattr(row, "aliases", ()), row.id)}
     if kind == "boxes":
-        from upright.facts.catalog.counted import names
+        from upright.facts.catalog.gpu_counts import near_gpu_counts
 
         chips = {chip: chip for row in gpus() for chip in row.aliases if part_of(chip, name)}
-        known |= chips | {known_name: known_name for known_name in names(name, gpus())}
+        known |= chips | {known_name: known_name for known_name in near_gpu_counts(name, gpus())}
     return tuple(dict.fromkeys(known[known_name] for known_name in nearest(name, known, 3 * count)))[:count]
 
 
@@ -86,7 +86,7 @@ def find(kind: str, name: str) -> Row | None:
         return find_model(name)
     if (exact_row := row_by_id(kind, name)) is not None:
         return exact_row
-    wanted = {name.lower(), bare(name)}
+    wanted = {name.lower(), as_id(name)}
     for row in rows(kind).values():
         if not wanted.isdisjoint(names_of(row)):
             return row
@@ -121,9 +121,11 @@ def box(name: str) -> BoxRow:
 
 def find_box(name: str) -> BoxRow | None:
     """As `box`, but None when there is none."""
-    from upright.facts.catalog.counted import counted
+    from upright.facts.catalog.gpu_counts import box_of_gpus
 
-    row = find("boxes", name) or counted(bare(name), lambda gpu_name: cast("GpuRow | None", find("gpus", gpu_name)))
+    row = find("boxes", name) or box_of_gpus(
+        as_id(name), lambda gpu_name: cast("GpuRow | None", find("gpus", gpu_name))
+    )
     return cast("BoxRow | None", row)
 
 
@@ -191,10 +193,12 @@ def advisories(engine: str | None = None, version: str | None = None) -> tuple[A
 
 @cache
 def _of_version(engine: str, version: str, _overlay: Path) -> tuple[AdvisoryRow, ...]:
-    from upright.facts.catalog.versions import inside
+    from upright.facts.catalog.versions import in_range
 
     ranges = re.compile(rf'\{{engine: {re.escape(engine)}, versions: "([^"]+)"')
-    advisory_rows = rows_wanted("advisories", lambda text: any(inside(version, part) for part in ranges.findall(text)))
+    advisory_rows = rows_wanted(
+        "advisories", lambda text: any(in_range(version, part) for part in ranges.findall(text))
+    )
     known = cast("tuple[AdvisoryRow, ...]", tuple(advisory_rows.values()))
     return tuple(row for row in known if row.of(engine, version) is not None)
 
@@ -229,10 +233,10 @@ def model(name: str) -> ModelRow:
 @cache
 def configuration(name: str) -> Mapping[str, Any]:
     """A recorded config.json, as its maker wrote it."""
-    from upright.base.bounds.values import decoded
+    from upright.base.bounds.bounded_json import parse_json
     from upright.facts.catalog.loader import OURS
 
-    content: Mapping[str, Any] = decoded((OURS / "configurations" / f"{name}.json").read_text(encoding="utf-8"))
+    content: Mapping[str, Any] = parse_json((OURS / "configurations" / f"{name}.json").read_text(encoding="utf-8"))
     return content
 
 
@@ -250,7 +254,7 @@ _LAST_WORD: tuple[Owner, ...] = ("user", "catalogue", "upright", "package")
 
 def find_model(name: str) -> ModelRow | None:
     """As `model`, but None when there is none; reads only the files that mention the name."""
-    wanted = bare(name).partition(":")[0]
+    wanted = as_id(name).partition(":")[0]
     paths = files("models")
     for owner in _LAST_WORD:
         inside = tuple(path for path, whose in paths if whose == owner)

@@ -15,7 +15,7 @@ INDEX = "index.json"
 _SET_BY_THE_LOADER = {"owner", "file"}
 
 
-def exported(version: str) -> dict[str, bytes]:
+def export_files(version: str) -> dict[str, bytes]:
     """Name -> content; `version` is the program's that wrote it."""
     files: dict[str, bytes] = {}
     kinds = {}

@@ -1,4 +1,4 @@
-"""A kind -> its rows, ours first, those of catalogues that were taken and the user's laid over them.
+"""Rows of a kind: ours, then those of engine packages, of installed catalogues and the user's own.
 
 `KIND.yaml`, `KIND.csv`, `KIND/*.yaml` and `KIND/*.csv` here, `KIND.yaml` in an engine's folder, ours or another
 package's, `KIND.json` of a taken catalogue, then `KIND/*.yaml` in the user's own: a row with the same id replaces
@@ -29,8 +29,8 @@ from upright.base.home import home
 from upright.base.yaml12 import from_yaml
 from upright.facts.catalog.compiled import OURS as OURS
 from upright.facts.catalog.compiled import keep_rows, kept_rows
+from upright.facts.catalog.installed_catalogues import TakenVersion, labelled, taken_at, taken_versions
 from upright.facts.catalog.rows.base import Owner, Row
-from upright.facts.catalog.taken import TakenVersion, labelled, taken_at, taken_versions
 
 ENGINE_FOLDERS = OURS.parents[1] / "engines"
 
@@ -98,7 +98,7 @@ def kind_named(name: str) -> RowKind:
 
 
 @contextmanager
-def one_catalogue() -> Iterator[None]:
+def catalogue_snapshot() -> Iterator[None]:
     """Until it ends, nobody looks again whether rows were laid over ours: a plan rests on one catalogue."""
     if _LOOKED_AT.get() is not None:
         yield
@@ -316,11 +316,11 @@ def _named(path: str) -> Any:
 
 
 def _json(text: str, path: Path) -> Any:
+    from upright.base.bounds.bounded_json import parse_peer_json
     from upright.base.bounds.errors import ExceededError
-    from upright.base.bounds.values import parsed
 
     try:
-        return parsed(text)
+        return parse_peer_json(text)
     except (ValueError, ExceededError):
         raise CatalogError(f"{path}: is not JSON") from None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.facts.catalog import loader, versions
 from upright.facts.catalog.loader import OURS
 from upright.facts.catalog.versions import Version
@@ -24,7 +24,7 @@ FOLDER = OURS / "registries"
 
 
 @dataclass(frozen=True)
-class LackedArchitecture:
+class MissingArchitecture:
     """A class that a version's registry of models does not have."""
 
     sentence: str
@@ -54,7 +54,7 @@ class Registry:
         return bool(older) and older[0] <= version <= older[-1]
 
 
-def lacked_architecture(engine: str, version: str | None, architecture: str | None) -> LackedArchitecture | None:
+def missing_architecture(engine: str, version: str | None, architecture: str | None) -> MissingArchitecture | None:
     """None if the version has the class, or nobody recorded it."""
     known = registry(engine)
     if known is None or version is None or architecture is None or "dev" in version:
@@ -68,7 +68,7 @@ def lacked_architecture(engine: str, version: str | None, architecture: str | No
         return None
     own = architecture if architecture in known.spans else _own_name(architecture)
     sentence = f"{engine} {version} does not know {own}: its registry of models lacks it, that of {since} has it"
-    return LackedArchitecture(sentence, since)
+    return MissingArchitecture(sentence, since)
 
 
 def has(engine: str, architecture: str | None) -> bool:
@@ -89,6 +89,6 @@ def registry(engine: str) -> Registry | None:
     path = FOLDER / f"{engine}.json"
     if not path.exists():
         return None
-    content = decoded(path.read_bytes())
+    content = parse_json(path.read_bytes())
     spans = {name: tuple(span) for name, span in content["architectures"].items()}
     return Registry(tuple(content["versions"]), spans)

@@ -1,4 +1,4 @@
-"""A folder of `ENGINE-VERSION.txt` -> which versions were recorded, and which of them speaks for another."""
+"""Recorded versions of an engine, in a folder of `ENGINE-VERSION.txt`, and the nearest to another."""
 
 from __future__ import annotations
 

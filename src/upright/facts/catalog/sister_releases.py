@@ -1,4 +1,4 @@
-"""A model's name + ModelRow -> the artifacts of the release that it names.
+"""Releases that share a model's row, and the artifacts of each.
 
 Releases of one shape share a row: Qwen3-235B-A22B, its Instruct-2507 and its Thinking-2507. They are other weights,
 with other templates: who names one never gets another. An artifact belongs to the release whose name its own begins
@@ -7,7 +7,7 @@ with, the longest that does.
 
 from __future__ import annotations
 
-from upright.facts.catalog.nearness import bare
+from upright.facts.catalog.near_names import as_id
 from upright.facts.catalog.rows.model import Artifact, ModelRow
 
 
@@ -18,7 +18,7 @@ def releases(row: ModelRow) -> tuple[str, ...]:
 
 def release_named(row: ModelRow, name: str) -> str | None:
     """`glm-5.1` and `zai-org/GLM-5.1` name zai-org/GLM-5.1; None for a name of the whole row, or of one artifact."""
-    wanted = bare(name)
+    wanted = as_id(name)
     if wanted == row.id:
         return None
     return next((release for release in releases(row) if wanted in (release.lower(), _short(release))), None)

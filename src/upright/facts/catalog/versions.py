@@ -1,4 +1,4 @@
-"""A version and a range -> whether it is inside.
+"""Versions of engines: parsed, compared, and tested against a range.
 
 Rows carry ranges as data: `>=0.18,<0.26`, `<=0.32.0`, `==b11669`, `*`. The same spelling serves compute capabilities:
 `>=12.0,<13`, or a name: `==gfx942`, `==apple*`. Anything after the numbers (`.post1`, `rc2`, `+cpu`) is compared only
@@ -66,7 +66,7 @@ def bound(range_: str, sign: str) -> str | None:
     return next((match[2] for match in matches if match and match[1] == sign), None)
 
 
-def inside(version: str, range_: str) -> bool:
+def in_range(version: str, range_: str) -> bool:
     """Whether every comparison of the range holds. A version that cannot be ordered (a commit) is inside `*` alone."""
     if not (comparisons := clauses(range_)) or _named(version, range_.strip()):
         return True

@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import RecordError, UsageError
-from upright.base.foreign import on_one_line
+from upright.base.untrusted_text import on_one_line
 
 _LONGEST_REASON = 4000
 Basis = Literal["read", "probed", "measured", "derived", "catalog", "assumed"]
@@ -118,12 +118,12 @@ def from_dict(kind: type[R], data: Mapping[str, Any], *, where: str = "record") 
             f"{where} was changed after it was written: its digest does not fit its content",
             hint="if the change was meant, remove the digest",
         )
-    return upgraded(kind, schema, content, where=where)
+    return upgrade_content(kind, schema, content, where=where)
 
 
 def from_json(kind: type[R], text: str | bytes, *, where: str = "record") -> R:
     try:
-        payload = decoded(text)
+        payload = parse_json(text)
     except ValueError as error:
         raise RecordError(f"{where} is not JSON: {error}") from None
     if not isinstance(payload, dict):
@@ -131,7 +131,7 @@ def from_json(kind: type[R], text: str | bytes, *, where: str = "record") -> R:
     return from_dict(kind, payload, where=where)
 
 
-def upgraded(kind: type[V], schema: Any, content: dict[str, Any], *, where: str) -> V:
+def upgrade_content(kind: type[V], schema: Any, content: dict[str, Any], *, where: str) -> V:
     """Content of that schema, brought up to the present one and validated."""
     newest = kind.schema_version
     if type(schema) is not int or schema < 1:
@@ -169,7 +169,7 @@ def digest_of(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def sayable(value: Any) -> Any:
+def json_safe(value: Any) -> Any:
     """What JSON cannot carry, spelled out: NaN and infinities become words, halves of surrogates their escapes.
 
     Broken engines really send these, and evidence that cannot be written down is no evidence.
@@ -179,9 +179,9 @@ def sayable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):
-        return {sayable(name): sayable(nested) for name, nested in value.items()}
+        return {json_safe(name): json_safe(nested) for name, nested in value.items()}
     if isinstance(value, list | tuple):
-        return [sayable(nested) for nested in value]
+        return [json_safe(nested) for nested in value]
     return value
 
 
@@ -193,11 +193,11 @@ def _is_line(words: str) -> bool:
     return len(words) <= _LONGEST_REASON and not any(mark in words for mark in "\n\r\u2028\u2029\x0b\x0c\x85")
 
 
-Said = Annotated[str, BeforeValidator(sayable)]
+QuotedText = Annotated[str, BeforeValidator(json_safe)]
 """Text that may quote an engine."""
-Reason = Annotated[str, BeforeValidator(lambda words: one_line(sayable(words)))]
+Reason = Annotated[str, BeforeValidator(lambda words: one_line(json_safe(words)))]
 """A sentence that may quote another: it stands in a list, a table or a line, and starts none of its own."""
-Json = Annotated[dict[str, Any], BeforeValidator(sayable)]
+Json = Annotated[dict[str, Any], BeforeValidator(json_safe)]
 """A JSON object as an engine sent it."""
 
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from upright.facts.records.base import Entry, Part, Reason, Record, Said, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.base import Entry, Part, QuotedText, Reason, Record, Upgrade
+from upright.facts.records.names import SafeName
 
 Api = Literal["chat", "completions", "messages"]
 Arrival = Literal["closed", "open"]
@@ -67,9 +67,9 @@ class Shape(Part):
 class Machine(Part):
     """The load generator and what it cost."""
 
-    program: FitName
+    program: SafeName
     """Who made the load: upright, or the tool that was driven."""
-    version: FitName | None
+    version: SafeName | None
     """Its version."""
     loop: str | None = None
     """The event loop: asyncio; uvloop in older evidence."""
@@ -167,7 +167,7 @@ class Cell(Entry):
     """Those with a finish_reason, a token count and a whole body."""
     errors: dict[str, int] = Field(default_factory=dict)
     """Requests that failed, by kind; none of them is in any mean."""
-    error_samples: dict[str, Said] = Field(default_factory=dict)
+    error_samples: dict[str, QuotedText] = Field(default_factory=dict)
     """For each kind the first one's words."""
     unfinished: int = 0
     """Requests that the time box cut; neither success nor failure."""
@@ -275,7 +275,7 @@ class Started(Entry):
 
     kind: ClassVar[str] = "bench-start"
 
-    run: FitName
+    run: SafeName
     """Its name: the digest of what was asked, and a number."""
     asked: str
     """Digest of what was asked: target, recipe, shapes, repeats."""
@@ -290,7 +290,7 @@ class Finished(Entry):
 
     kind: ClassVar[str] = "bench-end"
 
-    run: FitName
+    run: SafeName
     """Its name."""
     at: str
     """When (UTC, ISO 8601)."""
@@ -303,23 +303,23 @@ class Benchmark(Record):
     schema_version: ClassVar[int] = 2
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
-    run: FitName
+    run: SafeName
     """Its name."""
-    title: FitName
+    title: SafeName
     """What a chart of it is called."""
     workload: str
     """The workload's name."""
     about: str
     """What the workload is, in words."""
-    deployment: FitName | None
+    deployment: SafeName | None
     """Which deployment answered; None for an endpoint of somebody else."""
-    model: FitName
+    model: SafeName
     """The name it was asked by."""
-    engine: FitName | None
+    engine: SafeName | None
     """Which engine; None if it is not known."""
-    engine_version: FitName | None
+    engine_version: SafeName | None
     """Its version."""
-    base_url: FitName | None
+    base_url: SafeName | None
     """Where it answered; None if the figures are a publication's."""
     at: str
     """When it began (UTC, ISO 8601)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from upright.facts.records.base import Figure, Part, Reason, Record, digest_of, unknown
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 
 NOT_PROBED = unknown("not probed")
 Verdict = Literal["good", "attention", "unknown", "irrelevant"]
@@ -29,7 +29,7 @@ class Gpu(Part):
 
     index: int
     """The driver's index, as in CUDA_VISIBLE_DEVICES."""
-    name: FitName
+    name: SafeName
     """The device name, which tuned kernel configurations are keyed on."""
     row: str | None = None
     """The catalogue row that describes this silicon; None if there is none."""
@@ -90,7 +90,7 @@ class Link(Part):
 class Cpu(Part):
     """The processors of the machine, taken together."""
 
-    name: FitName
+    name: SafeName
     """Model name as the kernel reports it."""
     sockets: int | None
     """Physical packages; None if unknown."""
@@ -191,15 +191,15 @@ class ContainerRuntime(Part):
 class EngineInstall(Part):
     """An engine found on the machine."""
 
-    engine: FitName
+    engine: SafeName
     """llama.cpp, ik_llama.cpp, vllm or sglang."""
-    version: FitName | None
+    version: SafeName | None
     """`0.32.0`, or the build number as `b11669`; None if the engine would not say."""
-    commit: FitName | None = None
+    commit: SafeName | None = None
     """The commit that the build names, for engines told apart by it; None if it names none."""
-    program: FitName
+    program: SafeName
     """The path of its executable."""
-    module: FitName | None = None
+    module: SafeName | None = None
     """Set when the program is a Python interpreter: it is started with `-m MODULE`."""
     flags: tuple[str, ...] | None = None
     """The flags its help names; None if it was not asked, since asking vLLM or SGLang imports torch."""
@@ -227,7 +227,7 @@ class Box(Record):
 
     kind: ClassVar[str] = "box"
 
-    name: FitName
+    name: SafeName
     """The host's name, or the catalogue's."""
     basis: Literal["probed", "catalog"]
     """Whether somebody looked, or the catalogue described a class of machine."""

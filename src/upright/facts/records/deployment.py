@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from upright.facts.records.base import Part, Reason, Record, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 from upright.facts.records.recipe import Runtime
 
 State = Literal["planned", "pulling", "starting", "loading", "ready", "degraded", "hung", "failed", "stopped"]
@@ -89,23 +89,23 @@ class Deployment(Record):
     schema_version: ClassVar[int] = 3
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
-    name: FitName
+    name: SafeName
     """The directory's name, and how verbs take it."""
     state: State
     """Where it is in its life."""
-    engine: FitName
+    engine: SafeName
     """Which engine."""
-    engine_version: FitName | None
+    engine_version: SafeName | None
     """Its version."""
-    served_name: FitName
+    served_name: SafeName
     """The name that clients use."""
-    base_url: FitName
+    base_url: SafeName
     """Where it answers, from here."""
     runtime: Runtime = "process"
     """What the engine runs in."""
-    machine: FitName | None = None
+    machine: SafeName | None = None
     """The machine it runs on, as ssh calls it; None for this one."""
-    container: FitName | None = None
+    container: SafeName | None = None
     """Its container's name; None for a process."""
     context_tokens: int
     """Context for each user."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from upright.facts.records.base import Part, Record, Said, Upgrade
+from upright.facts.records.base import Part, QuotedText, Record, Upgrade
 
 Severity = Literal["fatal", "crash", "hang", "corruption", "request", "symptom", "slow", "information"]
 Cure = Literal[
@@ -50,7 +50,7 @@ class Sighting(Part):
     """Its number in the log, from 1; None outside the log."""
     rank: str | None = None
     """The process that printed it, as the engine calls it; None if it does not say."""
-    text: Said
+    text: QuotedText
     """The line, without colours and without what a container or a journal puts before it."""
 
 
@@ -157,7 +157,7 @@ class Attempt(Part):
     """What came of it; partial if it answered, and then failed what it was asked."""
     code: str | None = None
     """Why it failed, as the catalogue calls it; None if it stands, or nobody knows."""
-    said: Said = ""
+    said: QuotedText = ""
     """The line that shows it, or why the deployment failed, in its own words."""
     seconds: float
     """From the start to the first answer, or to the end."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from upright.facts.records.base import Entry, Json, Reason, Record, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 
 Verdict = Literal["passed", "failed", "unsupported", "skipped"]
 NOT_RUN = "not run: "
@@ -99,7 +99,7 @@ class Step(Entry):
     """When (UTC, ISO 8601)."""
 
 
-WITNESS_TOKENS = 8
+SHORTEST_DECODE_TOKENS = 8
 """A shorter answer says nothing of decode."""
 
 
@@ -110,11 +110,11 @@ class Evidence(Record):
     schema_version: ClassVar[int] = 2
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
-    deployment: FitName
+    deployment: SafeName
     """Which deployment answered, or the address of a server that somebody else started."""
-    engine: FitName | None
+    engine: SafeName | None
     """Which engine; None if the server does not say."""
-    engine_version: FitName | None
+    engine_version: SafeName | None
     """Its version."""
     to_rung: str
     """The rung that was asked for."""
@@ -154,7 +154,7 @@ class Evidence(Record):
             observation.measured["decode_tokens_per_second"]
             for observation in self.observations
             if "decode_tokens_per_second" in observation.measured
-            and observation.measured.get("completion_tokens", 0) >= WITNESS_TOKENS
+            and observation.measured.get("completion_tokens", 0) >= SHORTEST_DECODE_TOKENS
         )
 
     def longest_prefill(self) -> tuple[float, int] | None:

@@ -28,7 +28,7 @@ class FieldPlace(NamedTuple):
     module: str
 
 
-def places(path: str) -> Iterator[FieldPlace]:
+def find_fields(path: str) -> Iterator[FieldPlace]:
     """What `Plan`, `plan.kv` or `Gpu.memory_bytes` names, in any case; an empty path gives every field there is."""
     wanted = path.lower()
     for start, part in _parts().items():

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from upright.facts.records.base import Json, Part, Reason, Record
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Runtime
 
@@ -19,13 +19,13 @@ Ending = Literal["done", "failed", "not begun"]
 class FieldStep(Part):
     """One step of the schedule, with what it may take."""
 
-    name: FitName
+    name: SafeName
     """Its name in the schedule, no other's."""
     action: FieldAction
     """probe, kernels, fetch, start, prove or bench."""
-    model: FitName | None = None
+    model: SafeName | None = None
     """The artifact, as `upright plan` takes it; None of a step that needs none."""
-    engine: FitName | None = None
+    engine: SafeName | None = None
     """Which engine; None of a step that needs none."""
     runtime: Runtime = "process"
     """process, podman or docker."""
@@ -79,7 +79,7 @@ class FieldFigure(Part):
 class FieldOutcome(Part):
     """What came of one step."""
 
-    step: FitName
+    step: SafeName
     """Which one."""
     ending: Ending
     """done, failed or not begun."""
@@ -89,7 +89,7 @@ class FieldOutcome(Part):
     """What it took, with the attempts that were cut off."""
     why: Reason = ""
     """Why it failed or was not begun; what it showed if it was done."""
-    deployment: FitName | None = None
+    deployment: SafeName | None = None
     """The deployment that it started or asked; None of other steps."""
     figures: tuple[FieldFigure, ...] = ()
     """What was planned and measured."""
@@ -100,11 +100,11 @@ class FieldOutcome(Part):
 class FieldBegun(Part):
     """The step that is under way: what a run that was cut off was doing."""
 
-    step: FitName
+    step: SafeName
     """Which one."""
     at: str
     """When it began (UTC, ISO 8601)."""
-    deployment: FitName | None = None
+    deployment: SafeName | None = None
     """The deployment that it started; None if it has not come so far."""
     seconds: float = 0.0
     """What earlier attempts at it took."""
@@ -126,19 +126,19 @@ class FieldTest(Record):
 
     kind: ClassVar[str] = "field-test"
 
-    name: FitName
+    name: SafeName
     """Its name: the folder that it is kept in."""
     at: str
     """When it was scheduled (UTC, ISO 8601)."""
     upright: str
     """The version that scheduled it."""
-    box: FitName
+    box: SafeName
     """Which machine."""
     box_identity: str
     """Which hardware: `Box.identity`."""
-    gpus: tuple[FitName, ...]
+    gpus: tuple[SafeName, ...]
     """Its GPUs, by name; empty if it has none, and then no claim about GPUs is judged."""
-    capabilities: tuple[FitName, ...] = ()
+    capabilities: tuple[SafeName, ...] = ()
     """Compute capabilities of its GPUs: `12.0` and the like."""
     budget_seconds: float
     """Time for all of it."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from upright.facts.records.base import Part, Reason, Record, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Runtime
 
@@ -77,17 +77,17 @@ class FleetBox(Part):
     """The engine's port on the box."""
     local_port: Port | None = None
     """Our end of the tunnel to a box elsewhere; None: the fleet chooses one."""
-    model: FitName | None = None
+    model: SafeName | None = None
     """What it serves, where that is not the fleet's."""
     goal: Goal | None = None
     """What is wanted of it, where that is not the fleet's."""
-    recipe: FitName | None = None
+    recipe: SafeName | None = None
     """A recipe's file, beside this one, in place of a plan."""
-    model_path: FitName | None = None
+    model_path: SafeName | None = None
     """Where the weights are on that machine, if not where they are here."""
     runtime: Runtime = "process"
     """What its engine runs in; with a recipe and nothing said here, what the recipe says."""
-    image: FitName | None = None
+    image: SafeName | None = None
     """The image, for a container."""
 
     @property
@@ -113,9 +113,9 @@ class Router(Part):
     """How it chooses a box; `auto`: by the goal's use."""
     runtime: Runtime = "process"
     """What it runs in."""
-    image: FitName | None = None
+    image: SafeName | None = None
     """The image, for a container."""
-    program: FitName | None = None
+    program: SafeName | None = None
     """Where smg is on that machine; None: smg of its PATH, or UPRIGHT_SMG."""
     health_seconds: int = Field(default=5, ge=1)
     """Between two looks at a box."""
@@ -135,7 +135,7 @@ class BoxState(Part):
 
     name: Name
     """As the fleet calls it."""
-    deployment: FitName | None = None
+    deployment: SafeName | None = None
     """The deployment that runs there; None if none was ever started."""
     admitted: bool = False
     """Whether the router's list has it."""
@@ -160,7 +160,7 @@ class RollStep(Part):
     """`recipe:sha256` that it ran with; None for one that joins."""
     after: str | None
     """`recipe:sha256` that it is to run with; None for one that leaves."""
-    left: FitName | None = None
+    left: SafeName | None = None
     """The deployment that it had before it went elsewhere."""
     reason: Reason | None = None
     """Why it was stepped back."""
@@ -197,7 +197,7 @@ class FleetState(Record):
     """The fleet's name."""
     boxes: tuple[BoxState, ...] = ()
     """In the fleet's order."""
-    router: FitName | None = None
+    router: SafeName | None = None
     """The router's deployment."""
     roll: Roll | None = None
     """The last roll."""
@@ -223,7 +223,7 @@ class Fleet(Record):
 
     name: Name
     """How verbs call it."""
-    model: FitName | None = None
+    model: SafeName | None = None
     """What the boxes serve, where they do not say otherwise."""
     goal: Goal = Goal()
     """What is wanted of each box."""

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
-from upright.base.bounds.values import MOST_TEXT_BYTES, TOO_LONG, begun, decoded
+from upright.base.bounds.bounded_json import MOST_TEXT_BYTES, TOO_LONG, parse_json, read_limited
 from upright.base.errors import RecordError
 from upright.base.yaml12 import from_yaml
 from upright.facts.records.base import R, Record, from_dict
@@ -22,7 +22,7 @@ KINDS = {
     "moe-check": "upright.facts.records.kernel:MoeCheck",
     "plan": "upright.facts.records.plan:Plan",
     "recommendation": "upright.facts.records.recommendation:Recommendation",
-    "comparison": "upright.facts.records.compared_plans:Comparison",
+    "comparison": "upright.facts.records.comparison:Comparison",
     "recipe": "upright.facts.records.recipe:Recipe",
     "recipe-check": "upright.facts.records.check:RecipeCheck",
     "rehearsal": "upright.facts.records.rehearsal:Rehearsal",
@@ -56,7 +56,7 @@ def load(source: Path | str | bytes, kind: type[Record] | None = None, *, where:
     where = where or (str(source) if isinstance(source, Path) else "record")
     if isinstance(source, Path):
         try:
-            source = begun(source)
+            source = read_limited(source)
         except OSError as error:
             raise RecordError(f"{where} cannot be read: {error.strerror}") from None
     payload = parse(source, where=where)
@@ -87,7 +87,7 @@ def parse(text: str | bytes, *, where: str) -> dict[str, Any]:
         except UnicodeDecodeError as error:
             raise RecordError(f"{where} is not text: {error.reason} at byte {error.start}") from None
     try:
-        payload = decoded(text) if text.lstrip().startswith("{") else _yaml(text, where)
+        payload = parse_json(text) if text.lstrip().startswith("{") else _yaml(text, where)
     except ValueError as error:
         raise RecordError(f"{where} is not JSON: {error}") from None
     if not isinstance(payload, dict):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from upright.facts.records.base import Basis, Part, Record, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 
 Group = Literal[
     "embedding", "attention", "indexer", "dense_ffn", "router", "routed_experts", "shared_experts", "norm", "output",
@@ -20,7 +20,7 @@ Recurrence = Literal["gdn", "kda", "mamba2", "mamba", "lightning", "conv"]
 class ModelFile(Part):
     """One file of the artifact. `header_bytes + tensor_bytes + padding_bytes == size_bytes`, always."""
 
-    name: FitName
+    name: SafeName
     """Path inside the repository or directory."""
     size_bytes: int
     """Length of the file."""
@@ -41,7 +41,7 @@ class WeightLine(Part):
     """What the tensors are for."""
     layer: int | None
     """Layer number; None for tensors outside the layers."""
-    dtype: FitName
+    dtype: SafeName
     """The stored type, as the format names it: Q4_0, BF16, I32-packed INT4 and so on."""
     tensors: int
     """How many tensors."""
@@ -196,7 +196,7 @@ class Experts(Part):
 class RopeScaling(Part):
     """How rotary positions were stretched beyond the context of pre-training."""
 
-    kind: FitName
+    kind: SafeName
     """yarn, linear, llama3, ... as the artifact names it."""
     factor: float | None = None
     """How much longer."""
@@ -237,9 +237,9 @@ class LibraryDefault(Part):
 class Architecture(Part):
     """What the engine will build from the tensors."""
 
-    name: FitName
+    name: SafeName
     """As the file names it: deepseek2, DeepseekV3ForCausalLM."""
-    family: FitName | None
+    family: SafeName | None
     """The catalogue family that knows its tensor names; None if none does."""
     layers: int
     """Transformer layers of the main model."""
@@ -277,7 +277,7 @@ class Architecture(Part):
 class UnknownName(Part):
     """Tensors that no pattern of the family knows; they are classed by their shape, or else in the group `other`."""
 
-    pattern: FitName
+    pattern: SafeName
     """The name, with numbers written as `*`."""
     tensors: int
     """How many tensors are named so."""
@@ -307,11 +307,11 @@ class Model(Record):
     schema_version: ClassVar[int] = 4
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3}
 
-    name: FitName
+    name: SafeName
     """A short name for people, used as the served name."""
-    source: FitName
+    source: SafeName
     """What the caller named: a path, a repository, a catalogue name."""
-    revision: FitName | None = None
+    revision: SafeName | None = None
     """Commit of the repository; None for local files."""
     format: Literal["gguf", "safetensors"]
     """The container format."""
@@ -331,13 +331,13 @@ class Model(Record):
     """Whether the artifact brings a chat template; None if not looked."""
     dialogue_marks: tuple[str, ...] | None = None
     """Marks of tool calls and thinking in its chat template and tokens, as dialects have them; None if not looked."""
-    own_code: tuple[FitName, ...] | None = None
+    own_code: tuple[SafeName, ...] | None = None
     """What the artifact brings as Python code (`auto_map`: AutoConfig, AutoTokenizer, ...); None if not looked."""
-    quantisation: FitName | None = None
+    quantisation: SafeName | None = None
     """The method that the artifact declares: compressed-tensors, fp8, modelopt, ...; None if it declares none."""
     ik_only: bool = False
     """True if a tensor has a type that mainline llama.cpp refuses and ik_llama.cpp loads."""
-    path: FitName | None = None
+    path: SafeName | None = None
     """The local file or directory that an engine would load; None if the weights are not on this machine."""
     unknown: tuple[UnknownName, ...] = ()
     """Names that no pattern knows."""

@@ -1,4 +1,4 @@
-"""A string -> a name: of a file, a model, a machine, a deployment. Names reach shells, units, addresses and terminals.
+"""The type of a name in a record: of a file, a model, a machine. Names reach shells and terminals.
 
 A control character in one is refused where a record is made or read, so that nothing after it has to think of it. That
 is said as one line, not as a fault of the record: whoever gave the name can give another.
@@ -10,6 +10,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from upright.base.foreign import fit
+from upright.base.untrusted_text import checked_name
 
-FitName = Annotated[str, AfterValidator(fit)]
+SafeName = Annotated[str, AfterValidator(checked_name)]

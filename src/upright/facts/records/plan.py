@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from upright.facts.records.base import Basis, Part, Reason, Record, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 
 Use = Literal["coding-agent", "chat", "batch", "long-documents"]
 
@@ -22,11 +22,11 @@ class Goal(Part):
     """The shape of the load."""
     minimum_tokens_per_second: float | None = None
     """Slowest acceptable decode for one user; None means any."""
-    engine: FitName | None = None
+    engine: SafeName | None = None
     """Only this engine."""
-    engine_version: FitName | None = None
+    engine_version: SafeName | None = None
     """Only this version of it; decides which overhead rows apply."""
-    kv_dtype: FitName | None = None
+    kv_dtype: SafeName | None = None
     """Only this cache type, as the engine spells it."""
     tensor_parallel: int | None = None
     """Only this many ranks of tensor parallelism."""
@@ -42,7 +42,7 @@ class Goal(Part):
     """Plan room for a draft model (EAGLE-3, MTP)."""
     acceptance: float | None = None
     """Share of a draft's guesses that the model accepts on this load, if somebody measured it; never assumed."""
-    image: FitName | None = None
+    image: SafeName | None = None
     """The container image that the engine comes from: its patches decide what this silicon can do."""
     nodes: int = 1
     """Boxes of this kind that hold one model together."""
@@ -53,9 +53,9 @@ class Goal(Part):
 class LedgerLine(Part):
     """Bytes of one term on one device. Exact terms have low == bytes == high."""
 
-    device: FitName
+    device: SafeName
     """`gpu0`, `gpu1`, ... or `host`."""
-    term: FitName
+    term: SafeName
     """weights, kv_cache, compute, context, ... ; `upright explain` knows each."""
     bytes: int
     """The planner's best figure."""
@@ -72,7 +72,7 @@ class LedgerLine(Part):
 class DeviceBudget(Part):
     """What one device offers."""
 
-    device: FitName
+    device: SafeName
     """`gpu0`, ... or `host`."""
     capacity_bytes: int
     """Bytes the engine may use there."""
@@ -133,7 +133,7 @@ class Parallel(Part):
 class ExpertPlace(Part):
     """Where the routed experts of some layers live (hybrid plans)."""
 
-    device: FitName
+    device: SafeName
     """`gpu0`, ... or `host`."""
     layers: tuple[int, ...]
     """Layer numbers."""
@@ -146,7 +146,7 @@ class Objection(Part):
     """does-not-fit, context-too-long, engine-missing, ..."""
     message: Reason
     """One sentence for people."""
-    device: FitName | None = None
+    device: SafeName | None = None
     """Where, if it is about a device."""
     short_bytes: int | None = None
     """How many bytes are missing."""
@@ -204,7 +204,7 @@ class SpeedTerm(Part):
 
     step: Literal["decode", "prompt"]
     """Which of the two."""
-    term: FitName
+    term: SafeName
     """layers, all-reduce, exchange, weights, cache, draft, memory, ..."""
     milliseconds: float
     """How long it takes."""
@@ -280,15 +280,15 @@ class Plan(Record):
     schema_version: ClassVar[int] = 5
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
 
-    engine: FitName
+    engine: SafeName
     """Which engine."""
-    engine_version: FitName | None
+    engine_version: SafeName | None
     """Its version, if one is installed or was asked for."""
     goal: Goal
     """What was asked."""
-    model: FitName = ""
+    model: SafeName = ""
     """Name of the artifact."""
-    box: FitName = ""
+    box: SafeName = ""
     """Name of the machine."""
     context_tokens: int
     """Context for each user."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from upright.facts.records.base import Part, Reason, Record, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 
 KEY_FILE = "{key_file}"
 """Stands in a recipe for the file that holds the API key; only the launcher knows where that is."""
@@ -16,14 +16,14 @@ KEY = "{key}"
 """Stands in a recipe's environment for the key itself, which is never written down in a recipe."""
 KEY_CONFIG = "{key_config}"
 """Stands for a YAML file `api-key: KEY`, for an engine that takes its key in no other hidden way."""
-PASSED = "{environment}"
+PASSED_VALUE = "{environment}"
 """Stands for a variable's value in the environment of whoever starts it: handed on, and never written down."""
-ELSEWHERE = "/path/to/the/weights"
+UNKNOWN_FOLDER = "/path/to/the/weights"
 """Stands for the folder of a GGUF that is not on this machine; the person or `upright fetch` knows it."""
 FIRST_FILE = "FIRST-FILE.gguf"
 """Stands for the name of its first file, where nobody has read the repository."""
 
-KeyWay = Literal["file", "environment", "config"]
+KeyDelivery = Literal["file", "environment", "config"]
 Runtime = Literal["process", "podman", "docker"]
 AttentionName = Literal["dense-mla", "sparse-mla", "gqa", "windowed", "linear", "compressed", "shared"]
 WeightFormat = Literal["fp8-block", "fp8", "nvfp4", "mxfp4", "int4", "int8", "awq", "gptq", "bf16", "gguf"]
@@ -33,7 +33,7 @@ ThinkingDefault = Literal["on", "off", "always", "never"]
 class Setting(Part):
     """A flag or an environment variable, why it is there, and where that was learned."""
 
-    name: FitName
+    name: SafeName
     """`--ctx-size`, or the name of the variable."""
     value: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
     """None for a flag that stands alone."""
@@ -46,17 +46,17 @@ class Setting(Part):
 class Circumstances(Part):
     """What a recipe was written for, as far as an engine's constraints go by it."""
 
-    compute_capability: FitName | None = None
+    compute_capability: SafeName | None = None
     """The GPUs' architecture; None if it has none, or it is not known."""
     box_gpus: int = 0
     """GPUs of the box."""
     unified_memory: bool = False
     """GPU and system share one memory."""
-    model: FitName | None = None
+    model: SafeName | None = None
     """The model's row in the catalogue; None if it has none."""
-    artifact: FitName | None = None
+    artifact: SafeName | None = None
     """The artifact that was planned."""
-    architecture: FitName | None = None
+    architecture: SafeName | None = None
     """The class that the engine builds."""
     attention: tuple[AttentionName, ...] = ()
     """Kinds of its attention layers."""
@@ -74,9 +74,9 @@ class Circumstances(Part):
     """Weights that share a scale."""
     thinking: ThinkingDefault | None = None
     """What the artifact does when nobody asks; None if that is not known."""
-    patches: tuple[FitName, ...] = ()
+    patches: tuple[SafeName, ...] = ()
     """What the build carries that upstream has not."""
-    image: FitName | None = None
+    image: SafeName | None = None
     """The row of the image, if it is a community's."""
 
 
@@ -102,41 +102,41 @@ class Recipe(Record):
     schema_version: ClassVar[int] = 4
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3}
 
-    engine: FitName
+    engine: SafeName
     """Which engine."""
-    engine_version: FitName | None
+    engine_version: SafeName | None
     """The version it was written for."""
-    engine_commit: FitName | None = None
+    engine_commit: SafeName | None = None
     """The commit that the image was built from; None for a release."""
     circumstances: Circumstances | None = None
     """What it was written for; None if nobody wrote that down."""
     runtime: Runtime
     """How the engine is started."""
-    program: FitName
+    program: SafeName
     """Path of the executable, or its bare command if the box was not asked or has none."""
     installed: bool = True
     """Whether the program was found on the box."""
-    image: FitName | None = None
+    image: SafeName | None = None
     """The container image that holds this engine; None if none is known."""
     image_about: str | None = None
     """Who builds the image, and what to know of it."""
-    image_program: FitName | None = None
+    image_program: SafeName | None = None
     """Where the engine's program is inside the image; None for one on its PATH."""
-    packages: tuple[FitName, ...] = ()
+    packages: tuple[SafeName, ...] = ()
     """Python packages that are installed into the container before the engine starts: `name==version`."""
-    key_way: KeyWay = "file"
+    key_way: KeyDelivery = "file"
     """How the engine is given the API key."""
     arguments: tuple[Setting, ...]
     """Flags in order."""
     environment: tuple[Setting, ...] = ()
     """Variables set for the engine."""
-    model_path: FitName
+    model_path: SafeName
     """The file, directory or repository that the engine loads."""
-    draft: FitName | None = None
+    draft: SafeName | None = None
     """The draft model that it loads besides, for speculative decoding; None without one."""
-    served_name: FitName
+    served_name: SafeName
     """The name that clients use."""
-    host: FitName
+    host: SafeName
     """Address it binds."""
     port: int
     """Port it binds."""
@@ -144,9 +144,9 @@ class Recipe(Record):
     """Context for each user."""
     users: int
     """Requests at once."""
-    health_path: FitName
+    health_path: SafeName
     """Answers 200 once loaded; proves nothing more."""
-    metrics_path: FitName | None
+    metrics_path: SafeName | None
     """Prometheus metrics, if the engine has them."""
     gpus: int = 0
     """GPUs that it takes, on this box."""
@@ -172,7 +172,7 @@ class Recipe(Record):
     @property
     def passed(self) -> tuple[str, ...]:
         """Variables of the person's own environment that the engine is given."""
-        return tuple(setting.name for setting in self.environment if setting.value == PASSED)
+        return tuple(setting.name for setting in self.environment if setting.value == PASSED_VALUE)
 
     @property
     def base_url(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from upright.facts.records.base import Basis, Part, Reason, Record, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 from upright.facts.records.plan import Goal, Rate
 
 Certainty = Literal["measured", "derived", "assumed", "not known"]
@@ -46,9 +46,9 @@ class PublishedRun(Part):
 class ModelOffer(Part):
     """One model that can be run, as it would be run."""
 
-    model: FitName
+    model: SafeName
     """The catalogue's model."""
-    source: FitName
+    source: SafeName
     """The artifact, as `upright plan` takes it."""
     quant: str
     """How its weights are stored."""
@@ -68,11 +68,11 @@ class ModelOffer(Part):
     """Weights that a token visits."""
     certainty: Certainty
     """Of the speed."""
-    artifact: FitName
+    artifact: SafeName
     """Name of the artifact, as its plan has it."""
-    engine: FitName
+    engine: SafeName
     """Which engine."""
-    engine_version: FitName | None
+    engine_version: SafeName | None
     """Its version, if one is installed."""
     context_tokens: int
     """Context for each user."""
@@ -97,7 +97,7 @@ class ModelOffer(Part):
 class ModelRefusal(Part):
     """A model that is not offered."""
 
-    model: FitName
+    model: SafeName
     """The catalogue's model."""
     why: Reason
     """What stands in the way of the artifact that comes nearest."""
@@ -117,7 +117,7 @@ class Recommendation(Record):
     schema_version: ClassVar[int] = 2
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
-    box: FitName
+    box: SafeName
     """Which machine."""
     goal: Goal
     """What was asked."""

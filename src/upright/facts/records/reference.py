@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from upright.facts.records.base import Part, Record, Said
-from upright.facts.records.names import FitName
+from upright.facts.records.base import Part, QuotedText, Record
+from upright.facts.records.names import SafeName
 
-Token = Annotated[Said, Field(max_length=400)]
+Token = Annotated[QuotedText, Field(max_length=400)]
 LogProbability = Annotated[float, Field(le=0.01)]
 """Natural logarithm; engines round, so a certain token may lie a hair above zero."""
 DecodedStep = Annotated[tuple[tuple[Token, LogProbability], ...], Field(min_length=1, max_length=64)]
@@ -21,7 +21,7 @@ class Continuation(Part):
 
     prompt: str
     """The prompt's name in its set."""
-    text: Said
+    text: QuotedText
     """The answer's text."""
     steps: Annotated[tuple[DecodedStep, ...], Field(max_length=4096)]
     """Each decoded token with the most likely ones beside it."""
@@ -32,11 +32,11 @@ class Reference(Record):
 
     kind: ClassVar[str] = "reference"
 
-    model: FitName
+    model: SafeName
     """The name that was served."""
-    engine: FitName | None
+    engine: SafeName | None
     """Which engine made it; None if the server does not say."""
-    engine_version: FitName | None
+    engine_version: SafeName | None
     """Its version."""
     subject: str
     """`recipe:sha256` of what was running, or `server:sha256` of an address and a model's name."""

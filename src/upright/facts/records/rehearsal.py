@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from upright.facts.records.base import Part, Record, Said
-from upright.facts.records.names import FitName
+from upright.facts.records.base import Part, QuotedText, Record
+from upright.facts.records.names import SafeName
 
-Way = Literal["dummy weights", "allocator", "hollow file", "dry run"]
+RehearsalMethod = Literal["dummy weights", "allocator", "hollow file", "dry run"]
 
 
 class Share(Part):
     """One figure of memory that the engine itself gave, beside what was planned."""
 
-    device: FitName
+    device: SafeName
     """gpu0, gpu1, ..., or host."""
     what: str
     """weights, kv_cache, compute, ... as the plan calls them."""
@@ -21,7 +21,7 @@ class Share(Part):
     """As the engine said it (measured)."""
     planned_bytes: int | None = None
     """What the plan says (derived); None if it has no such line."""
-    source: Said = ""
+    source: QuotedText = ""
     """The engine's own line."""
 
 
@@ -36,7 +36,7 @@ class Rehearsal(Record):
     """Which engine."""
     engine_version: str | None
     """Its version."""
-    ways: tuple[Way, ...]
+    ways: tuple[RehearsalMethod, ...]
     """How: dummy weights (vLLM, SGLang), its allocator, a file of holes with the real header, its dry run."""
     passed: bool
     """Whether every way that was tried came to its end."""
@@ -64,5 +64,5 @@ class Rehearsal(Record):
     """What is not, and why."""
     code: str | None = None
     """Why it fell, as the failures catalogue calls it; None if it did not, or nobody knows."""
-    said: Said = ""
+    said: QuotedText = ""
     """The line that says so."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from upright.facts.records.base import Figure, Part, Record, Said, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.base import Figure, Part, QuotedText, Record, Upgrade
+from upright.facts.records.names import SafeName
 from upright.facts.records.plan import Parallel
 
 
 class Residual(Part):
     """One term on one device. A term that nobody predicted, or that the engine did not tell, has an unknown side."""
 
-    device: FitName
+    device: SafeName
     """`gpu0`, `gpu1`, ... or `host`."""
-    term: FitName
+    term: SafeName
     """weights, kv_cache, compute, runtime, ... ; `upright explain` knows each."""
     of: tuple[str, ...]
     """The lines of the plan's ledger that it covers; empty if the plan has none."""
@@ -120,7 +120,7 @@ class Residuals(Record):
     """Every term that was predicted or read, by device."""
     pool: PoolResidual
     """The cache, in tokens."""
-    unread: tuple[Said, ...] = ()
+    unread: tuple[QuotedText, ...] = ()
     """What could not be read, and why, in sentences."""
 
     def line(self, device: str, term: str) -> Residual | None:

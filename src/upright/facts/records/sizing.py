@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from upright.facts.records.base import Basis, Figure, Part, Record, Upgrade
 from upright.facts.records.plan import Use
 
-Binds = Literal["nothing", "first-token", "kv-pool", "streams", "rate"]
+Bottleneck = Literal["nothing", "first-token", "kv-pool", "streams", "rate"]
 
 
 class Promised(Part):
@@ -135,7 +135,7 @@ class Sizing(Record):
     """More, so that the promise is kept while boxes are down."""
     spares_why: str
     """Why so many."""
-    binds: Binds
+    binds: Bottleneck
     """What one box fewer would break, and why."""
     binds_why: str
     """The same in words."""

@@ -1,4 +1,4 @@
-"""Values -> Spread: exact, from all of them."""
+"""The exact distribution of a list of values."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from upright.facts.records.base import Part, Record, Upgrade
-from upright.facts.records.names import FitName
+from upright.facts.records.names import SafeName
 
 MOST_TURNS = 10_000
 MOST_SESSIONS = 1_000
@@ -63,7 +63,7 @@ class AgentTrace(Record):
     schema_version: ClassVar[int] = 2
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
 
-    title: FitName
+    title: SafeName
     """What it is called."""
     source: str
     """Where its lengths and waits come from."""

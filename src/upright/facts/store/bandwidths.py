@@ -1,13 +1,13 @@
-"""How fast a machine's system RAM was once read -> the same figure when the machine is looked at again."""
+"""Measured bandwidth of system RAM, remembered by machine."""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import UprightError
-from upright.base.home import home, private
+from upright.base.home import home, make_private
 from upright.base.progress import utc_now
 from upright.facts.records.base import Figure
 from upright.facts.store.files import write_atomically
@@ -32,7 +32,7 @@ def keep_bandwidth(identity: str, figure: Figure) -> None:
         kept.pop(next(iter(kept)))
     kept[identity] = {"bytes_per_second": figure.value, "source": figure.source, "at": utc_now()}
     with suppress(OSError, UprightError):
-        private(home())
+        make_private(home())
         write_atomically(home() / _FILE, json.dumps(kept).encode())
 
 
@@ -49,7 +49,7 @@ def kept_bandwidth(identity: str) -> Figure | None:
 def _noted() -> dict[str, object]:
     try:
         with (home() / _FILE).open("rb") as stream:
-            content = decoded(stream.read(_LONGEST_BYTES).decode())
+            content = parse_json(stream.read(_LONGEST_BYTES).decode())
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

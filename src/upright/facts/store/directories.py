@@ -15,10 +15,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from upright.base.bounds.values import begun, decoded
+from upright.base.bounds.bounded_json import parse_json, read_limited
 from upright.base.errors import RecordError, UprightError, UsageError
-from upright.base.home import home, private
-from upright.facts.records.base import Entry, Record, from_json, upgraded
+from upright.base.home import home, make_private
+from upright.facts.records.base import Entry, Record, from_json, upgrade_content
 from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.evidence import Observation
 from upright.facts.records.residuals import Residuals
@@ -67,7 +67,7 @@ class DeploymentDir:
     def read(self, kind: type[R]) -> R:
         file = self.file(kind)
         try:
-            text = begun(file)
+            text = read_limited(file)
         except FileNotFoundError:
             raise RecordError(f"deployment {self.name} has no {kind.kind} record") from None
         except OSError as error:
@@ -96,7 +96,7 @@ class DeploymentDir:
         """The evidence of one kind, in order, each line checked as it is read."""
         for line in lines(self.evidence_file):
             if line.kind == kind.kind:
-                yield upgraded(kind, line.schema, line.content, where=f"{self.evidence_file} entry {line.seq}")
+                yield upgrade_content(kind, line.schema, line.content, where=f"{self.evidence_file} entry {line.seq}")
 
     def observations(self) -> Iterator[Observation]:
         return self.entries(Observation)
@@ -107,7 +107,7 @@ class DeploymentDir:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedDeployment:
     """A deployment as a list shows it: its record, or why there is none."""
 
     directory: DeploymentDir
@@ -122,12 +122,12 @@ def deployments() -> list[DeploymentDir]:
     return sorted(directories, key=lambda directory: (_created_at(directory.file(Deployment)), directory.name))
 
 
-def listing() -> list[Listed]:
+def list_deployments() -> list[ListedDeployment]:
     """All of them with their records, the newest last."""
     return [_listed(directory) for directory in deployments()]
 
 
-def measured() -> tuple[Residuals, ...]:
+def measured_residuals() -> tuple[Residuals, ...]:
     """The newest starts that were measured; a record that cannot be read teaches nothing."""
     files = sorted((home() / "deployments").glob(f"*/{Residuals.kind}.json"), key=_written_at, reverse=True)
     residuals = []
@@ -144,7 +144,7 @@ def create(name: str) -> DeploymentDir:
     folder = home() / "deployments"
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "deployment"
     try:
-        private(folder)
+        make_private(folder)
         number = 1
         while True:
             path = folder / (plain if number == 1 else f"{plain}-{number}")
@@ -159,11 +159,11 @@ def create(name: str) -> DeploymentDir:
         raise cannot_write(folder, error) from None
 
 
-def elsewhere(name: str) -> DeploymentDir:
+def server_directory(name: str) -> DeploymentDir:
     """Where evidence on a server that somebody else started is kept: no deployment of ours, and listed nowhere."""
     path = home() / "servers" / (re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "server")
     try:
-        private(path)
+        make_private(path)
     except OSError as error:
         raise cannot_write(path, error) from None
     return DeploymentDir(path)
@@ -198,17 +198,17 @@ def find_broken(name: str) -> DeploymentDir:
 def running_or_last(name: str | None) -> DeploymentDir:
     """The deployment of that name; without one the last that runs, and the last of all if none does."""
     if name is None:
-        for listed in reversed(listing()):
+        for listed in reversed(list_deployments()):
             if listed.deployment is not None and listed.deployment.state in RUNNING:
                 return listed.directory
     return find(name)
 
 
-def _listed(directory: DeploymentDir) -> Listed:
+def _listed(directory: DeploymentDir) -> ListedDeployment:
     try:
-        return Listed(directory, directory.read(Deployment), None)
+        return ListedDeployment(directory, directory.read(Deployment), None)
     except UprightError as error:
-        return Listed(directory, None, error.message)
+        return ListedDeployment(directory, None, error.message)
 
 
 def _written_at(file: Path) -> float:
@@ -221,7 +221,7 @@ def _written_at(file: Path) -> float:
 def _created_at(file: Path) -> str:
     """As the record says it; one that cannot be read takes its file's time, so that the newest stays the newest."""
     try:
-        return str(decoded(begun(file))["created_at"])
+        return str(parse_json(read_limited(file))["created_at"])
     except (OSError, ValueError, KeyError, TypeError):  # ValueError also of what is nested too deeply
         try:
             return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""Bytes -> a file that is whole, whatever happens while it is written."""
+"""Files written atomically, and never outside their folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         raise cannot_write(path, error) from None
 
 
-def inside(path: Path, folder: Path | None = None) -> Path:
+def resolve_inside(path: Path, folder: Path | None = None) -> Path:
     """Where a file really is. A link out of the folder, its own if none is named, is refused: a repository could have
     any file of the person's read or written over. What is in /dev, such as stdout, was meant."""
     folder = folder or path.parent
@@ -43,7 +43,7 @@ def inside(path: Path, folder: Path | None = None) -> Path:
 
 def write_inside(path: Path, content: str | bytes, folder: Path | None = None) -> None:
     """A file that a person asked for, in a folder that anybody may have filled."""
-    real = inside(path, folder)
+    real = resolve_inside(path, folder)
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
         real.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import RecordError, StoreError
 from upright.facts.records.base import Entry
 from upright.facts.store.files import cannot_write, sync_directory, write_atomically
@@ -92,7 +92,7 @@ class Journal:
         """On the disk when this returns. If it raises, the log is as it was."""
         seq, previous = self._seq + 1, self._digest
         content = entry.model_dump(mode="json")
-        line, digest = sealed(seq, previous, entry.kind, entry.schema_version, content)
+        line, digest = seal_line(seq, previous, entry.kind, entry.schema_version, content)
         self._write(line)
         self._seq, self._digest = seq, digest
         self._write_head()
@@ -179,7 +179,7 @@ class Journal:
             _log.warning("%s cannot be written: %s", head_file(self.path), error.strerror)
 
 
-def sealed(seq: int, previous: str, kind: str, schema: int, content: dict[str, Any]) -> tuple[bytes, str]:
+def seal_line(seq: int, previous: str, kind: str, schema: int, content: dict[str, Any]) -> tuple[bytes, str]:
     """A line as it stands in the file, and its digest."""
     opening = {"seq": seq, "previous": previous, "record": kind, "schema": schema}
     body = json.dumps(
@@ -253,7 +253,7 @@ def parse_line(raw: bytes, path: Path, place: str) -> JournalLine:
     if hashlib.sha256(body).hexdigest() != digest:
         raise DamageError(path, place, "was changed: it does not fit its digest")
     try:
-        entry = decoded(body + b"}")
+        entry = parse_json(body + b"}")
         return JournalLine(entry["seq"], entry["previous"], entry["record"], entry["schema"], entry["content"], digest)
     except (ValueError, KeyError, TypeError) as error:
         raise DamageError(path, place, f"is not an entry: {error!r}") from None
@@ -266,7 +266,7 @@ def head_file(path: Path) -> Path:
 def read_head(path: Path) -> Head | None:
     """None if there is none, or it cannot be read: the log itself is the truth, the head only a witness."""
     try:
-        payload = decoded(head_file(path).read_bytes())
+        payload = parse_json(head_file(path).read_bytes())
         return Head(int(payload["entries"]), str(payload["digest"]), payload.get("writer"))
     except (OSError, ValueError, KeyError, TypeError):
         return None

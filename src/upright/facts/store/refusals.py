@@ -1,4 +1,4 @@
-"""An `up` that was refused -> a note of it, until one is not: the question after it is why."""
+"""The last `upright up` that was refused, kept until one succeeds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import UprightError
-from upright.base.home import home, private
+from upright.base.home import home, make_private
 from upright.base.progress import utc_now
 from upright.facts.store.directories import deployments
 from upright.facts.store.files import write_atomically
@@ -20,7 +20,7 @@ _LONGEST_WORDS = 2000
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedStart:
     """What was asked for, and why it was not started."""
 
     model: str
@@ -34,7 +34,7 @@ def note_refusal(model: str, message: str, hint: str | None) -> None:
     """A disk that takes no note does not hide why it was refused."""
     told = {"model": model, "message": message[:_LONGEST_WORDS], "hint": hint, "at": utc_now()}
     with suppress(OSError, UprightError):
-        private(home())
+        make_private(home())
         write_atomically(home() / _FILE, json.dumps(told).encode())
 
 
@@ -43,12 +43,12 @@ def forget_refusal() -> None:
         (home() / _FILE).unlink(missing_ok=True)
 
 
-def last_refusal() -> Refused | None:
+def last_refusal() -> RefusedStart | None:
     """None if something was started since."""
     file = home() / _FILE
     try:
         with file.open("rb") as stream:
-            told = decoded(stream.read(_LONGEST_BYTES).decode())
+            told = parse_json(stream.read(_LONGEST_BYTES).decode())
         words = {name: told.get(name) for name in ("model", "message", "hint", "at")}
         noted_at = file.stat().st_mtime
     except (OSError, ValueError, AttributeError):
@@ -56,7 +56,7 @@ def last_refusal() -> Refused | None:
     model, message, at = (str(words[name] or "")[:_LONGEST_WORDS] for name in ("model", "message", "at"))
     started = max((_written_at(directory.path / "recipe.json") for directory in deployments()), default=0.0)
     hint = str(words["hint"])[:_LONGEST_WORDS] if words["hint"] else None
-    return Refused(model, message, hint, at) if message and noted_at > started else None
+    return RefusedStart(model, message, hint, at) if message and noted_at > started else None
 
 
 def _written_at(file: Path) -> float:

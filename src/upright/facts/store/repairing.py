@@ -1,4 +1,4 @@
-"""A directory with damaged evidence -> one that can be written again. Nothing is thrown away.
+"""Repair of a deployment's directory whose evidence is damaged; nothing is thrown away.
 
 Evidence is not mended: a log that no longer fits its chain is set aside whole, and a new one is begun.
 """

@@ -13,7 +13,7 @@ from difflib import unified_diff
 from importlib.resources import files
 from typing import Any
 
-from upright.base.foreign import on_one_line
+from upright.base.untrusted_text import on_one_line
 from upright.evidence.share.statement import Statement
 from upright.evidence.share.verifying import Claim, read_claim, verify
 from upright.facts import catalog
@@ -22,7 +22,7 @@ from upright.facts.records.box import Box
 from upright.facts.records.first_hour import FieldBundle
 from upright.facts.records.plan import Parallel, Plan
 from upright.facts.records.residuals import Residuals
-from upright.flows.first_hour.packing_hour import statements_of
+from upright.flows.first_hour.field_bundle import statements_of
 
 MEASUREMENTS, POOLS = "measurements/field.csv", "pools.csv"
 _COLUMNS = (

@@ -1,4 +1,4 @@
-"""Artifacts + a box -> cells: one artifact by one engine in one configuration, as it would be started."""
+"""Cells of a field test: one artifact by one engine in one configuration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from upright.facts import catalog
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Parallel, Plan
-from upright.flows.first_hour.ignorance import known_least
-from upright.planning.choosing.ranking import order
-from upright.planning.choosing.search import ways_on
-from upright.planning.recommending.candidates import contenders, means_of, ruled_out
-from upright.planning.recommending.quality import Standings
+from upright.flows.first_hour.uncertainty import uncertainty_key
+from upright.planning.choosing.ranking import ranking_key
+from upright.planning.choosing.search import configurations_on
+from upright.planning.recommending.candidates import box_totals, candidates_of, ruled_out
+from upright.planning.recommending.quality import QualityScores
 
 _MOST_SMALL = 12
 """Artifacts that are looked at for engines that do not load the smallest."""
@@ -56,12 +56,12 @@ class CellSource:
 
     @classmethod
     def of(cls, box: Box, engines: Collection[str] | None) -> CellSource:
-        return cls(box, ways_on(box), engines)
+        return cls(box, configurations_on(box), engines)
 
     def cells(self, model: Model) -> list[FieldCell]:
         """The best configuration of each engine, and DCP where ranks replicate the cache; what is known least first."""
         cells = {cell.label: cell for cell in self._planned(model)}
-        return sorted(cells.values(), key=lambda cell: known_least(cell.plan), reverse=True)
+        return sorted(cells.values(), key=lambda cell: uncertainty_key(cell.plan), reverse=True)
 
     def _planned(self, model: Model) -> Iterator[FieldCell]:
         for plan in self._best(model, Goal()):
@@ -72,7 +72,7 @@ class CellSource:
 
     def _best(self, model: Model, goal: Goal) -> list[Plan]:
         """One a engine, by the planner's own order."""
-        ranked = sorted(self._fitting(model, goal), key=lambda plan: order(plan, model, model, self.box))
+        ranked = sorted(self._fitting(model, goal), key=lambda plan: ranking_key(plan, model, model, self.box))
         return list({plan.engine: plan for plan in reversed(ranked)}.values())
 
     def _fitting(self, model: Model, goal: Goal) -> list[Plan]:
@@ -93,8 +93,8 @@ class CellSource:
 
 def artifacts_for(box: Box) -> list[Model]:
     """Those of the catalogue that no bound rules out, the smallest first."""
-    standings, means = Standings(), means_of(box)
-    candidates = (candidate for row in catalog.models() for candidate in contenders(row, standings))
+    standings, means = QualityScores(), box_totals(box)
+    candidates = (candidate for row in catalog.models() for candidate in candidates_of(row, standings))
     models = [
         candidate.model
         for candidate in candidates

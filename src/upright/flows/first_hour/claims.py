@@ -1,4 +1,4 @@
-"""FieldTest -> every line of the README's table of what never ran on a GPU: held, wrong or not judged.
+"""The README's claims of what never ran on a GPU: held, wrong or not judged by a field test.
 
 Nothing is held that no step tried, and one step that shows otherwise is enough for wrong.
 """

@@ -1,4 +1,4 @@
-"""A step -> the seconds that it may take; what earlier steps took corrects the later ones.
+"""Estimated seconds of a step; what earlier steps took corrects the later ones.
 
 Proofs and benchmarks are given these seconds and keep to them; of the others they are what is assumed before anything
 was measured on this box.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import median
 
-from upright.base.units import GB, duration, size
+from upright.base.units import GB, format_duration, format_size
 from upright.facts.records.first_hour import FieldAction, FieldOutcome, FieldStep
 
 DOWNLOAD_BYTES_PER_SECOND = 0.5 * GB
@@ -33,14 +33,15 @@ BOUNDED: frozenset[FieldAction] = frozenset({"prove", "bench"})
 
 def fetching(weights_bytes: int, rate: float) -> tuple[float, str]:
     seconds = weights_bytes / rate
-    return seconds, f"{size(weights_bytes)} at {size(rate)}/s (assumed)"
+    return seconds, f"{format_size(weights_bytes)} at {format_size(rate)}/s (assumed)"
 
 
 def starting(weights_bytes: int) -> tuple[float, str]:
     loading = weights_bytes / LOAD_BYTES_PER_SECOND
     return (
         loading + STARTING_SECONDS,
-        f"{size(weights_bytes)} at {size(LOAD_BYTES_PER_SECOND)}/s, and {duration(STARTING_SECONDS)} (assumed)",
+        f"{format_size(weights_bytes)} at {format_size(LOAD_BYTES_PER_SECOND)}/s, and "
+        f"{format_duration(STARTING_SECONDS)} (assumed)",
     )
 
 

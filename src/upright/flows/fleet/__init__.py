@@ -1,3 +1,3 @@
-"""fleet.yaml -> several boxes behind one endpoint: planned, started, watched, rolled, ended."""
+"""Several boxes behind one endpoint: planned, started, watched, rolled, stopped."""
 
-from upright.flows.fleet.reading import read_fleet as read_fleet
+from upright.flows.fleet.fleet_file import read_fleet as read_fleet

@@ -1,4 +1,4 @@
-"""A step of a roll -> one box drained, changed, proved and admitted; or back as it was, and why."""
+"""One box of a rolling update: drained, changed, proved and admitted, or put back."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from upright.base.progress import Tell, utc_now
 from upright.facts.records.fleet import BoxState, Fleet, Phase, RollStep, StepKind
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
-from upright.flows.fleet.applied import with_box, without_box
 from upright.flows.fleet.boxes import (
+    deployment_in_place,
     deployment_of,
-    in_place,
     measure_anew,
-    running,
+    running_deployment,
     start_box,
-    started,
+    started_deployment,
     wait_until_idle,
 )
-from upright.flows.fleet.differences import FleetStep
 from upright.flows.fleet.directory import FleetDir
-from upright.flows.fleet.ending import ended
-from upright.flows.fleet.front import admit
+from upright.flows.fleet.fleet_state import with_box, without_box
+from upright.flows.fleet.roll_plan import FleetStep
+from upright.flows.fleet.router_control import admit
+from upright.flows.fleet.stopping import stop_deployment
 from upright.proof.ladder.climbing import prove_deployment
+from upright.proof.ladder.recipe_changes import recipe_of
 from upright.proof.ladder.rung import ProofOptions
-from upright.proof.ladder.stepping import recipe_of
 from upright.serving.launch import restart
 
 Noted = Callable[[RollStep], None]
@@ -94,7 +94,7 @@ class BoxSteps:
             return _Origin(step.kind, here, present, step.recipe)
         if left.before is None:
             return _Origin("add", None, None, step.recipe)
-        before = started(left.left) or here
+        before = started_deployment(left.left) or here
         assert before is not None, "one that did not join has a deployment"
         return _Origin(left.kind, before, recipe_of(before, left.before), step.recipe)
 
@@ -103,8 +103,10 @@ class BoxSteps:
         state = self.directory.state()
         others = [other for other in state.boxes if other.name not in {self.name, *self.together}]
         known = state.box(self.name)
-        answers = known.admitted and running(known) is not None  # one that is down leaves nobody without an answer
-        if answers and not any(other.admitted and running(other) for other in others):
+        answers = (
+            known.admitted and running_deployment(known) is not None
+        )  # one that is down leaves nobody without an answer
+        if answers and not any(other.admitted and running_deployment(other) for other in others):
             raise StepStoppedError(f"{self.name} is the only box that answers: a roll would leave clients without one")
         if begun is not None and begun.phase == "stepping back" and origin.after is not None:
             self._phase("stepping back", origin, begun.reason)
@@ -116,7 +118,7 @@ class BoxSteps:
         except UprightError as error:
             admit(self.present, self.directory, self.keys, self.name, admitted=True, wait=False)
             raise StepStoppedError(f"{self.name} was not drained: {error.message}") from None
-        if running(known) is None:
+        if running_deployment(known) is None:
             return
         left = wait_until_idle(here, seconds=self.fleet.drain_seconds, tell=self.tell)
         if left == 0:
@@ -166,11 +168,11 @@ class BoxSteps:
         assert here is not None
         self._phase("restarting", origin)
         self.tell("restarting")
-        was = running(known)
+        was = running_deployment(known)
         try:
             restart(here, step.recipe)
         except UprightError as error:
-            now = running(known)
+            now = running_deployment(known)
             refused = was is not None and now is not None and now.supervisor == was.supervisor
             if refused and origin.here is not None and here.read(Recipe) == origin.recipe:
                 self._put_back(origin, error.message)
@@ -239,7 +241,7 @@ class BoxSteps:
             raise StepStoppedError(f"{self.name} was not admitted: {error.message}") from None
 
     def _stop(self, here: DeploymentDir) -> None:
-        outcome = ended(here)
+        outcome = stop_deployment(here)
         if isinstance(outcome, UprightError):
             raise StepStoppedError(f"{self.name} may still run: {outcome.message}")
 
@@ -253,7 +255,7 @@ class BoxSteps:
 
 
 def in_place_of(step: FleetStep, known: BoxState) -> DeploymentDir | None:
-    return in_place(step.box, known.deployment) if step.box is not None else None
+    return deployment_in_place(step.box, known.deployment) if step.box is not None else None
 
 
 def void(_: object) -> None:

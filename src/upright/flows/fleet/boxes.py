@@ -1,4 +1,4 @@
-"""A box of the fleet -> its deployment, where the router finds it, and what runs on it now."""
+"""A box of the fleet: its deployment, its URL for the router, and whether it runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.residuals import Residuals
 from upright.facts.store import DeploymentDir, write_atomically
+from upright.flows.fleet.box_plans import box_target
 from upright.flows.fleet.directory import FleetKeys
-from upright.flows.fleet.preparing import on_box
-from upright.flows.line import Prepared, measure, start
-from upright.planning.rendering.container import EVERYWHERE
+from upright.flows.line import Prepared, measure_residuals, start
+from upright.planning.rendering.container import ALL_ADDRESSES
 from upright.planning.rendering.recipe import LOOPBACK
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.endpoint.metrics import read_metrics
@@ -26,22 +26,22 @@ from upright.serving.launch import restart, status
 
 
 def deployment_of(state: BoxState) -> DeploymentDir | None:
-    return started(state.deployment)
+    return started_deployment(state.deployment)
 
 
-def started(name: str | None) -> DeploymentDir | None:
+def started_deployment(name: str | None) -> DeploymentDir | None:
     """The deployment of that name, if it was ever started and is still on the disk."""
     directory = DeploymentDir(store.home() / "deployments" / name) if name else None
     return directory if directory is not None and directory.has(Deployment) else None
 
 
-def in_place(wanted: FleetBox | Router, name: str | None) -> DeploymentDir | None:
+def deployment_in_place(wanted: FleetBox | Router, name: str | None) -> DeploymentDir | None:
     """The deployment of that name, if it was started where fleet.yaml has it: it cannot be started again elsewhere."""
-    directory = started(name)
-    return directory if directory is not None and moved(wanted, directory.read(Deployment)) is None else None
+    directory = started_deployment(name)
+    return directory if directory is not None and moved_reason(wanted, directory.read(Deployment)) is None else None
 
 
-def running(state: BoxState) -> Deployment | None:
+def running_deployment(state: BoxState) -> Deployment | None:
     """Its deployment as it is now, if it runs."""
     directory = deployment_of(state)
     deployment = status(directory) if directory is not None else None
@@ -60,7 +60,7 @@ def start_box(
     """Its engine answers when this returns; a deployment that was stopped is started again, by the present recipe.
 
     `note` is told of a new deployment before it is started."""
-    directory = in_place(box, known.deployment)
+    directory = deployment_in_place(box, known.deployment)
     if directory is not None:
         assert prepared.recipe is not None
         try:
@@ -77,7 +77,7 @@ def start_box(
     write_atomically(directory.key_file, f"{keys.worker}\n".encode(), mode=0o600)
     made = BoxState(name=box.name, deployment=directory.name)
     note(made)
-    on = on_box(box)
+    on = box_target(box)
     if on.machine is not None and on.port is None:
         on = type(on)(**{**vars(on), "port": _free_port()})
     start(prepared, directory, tell=tell, on=on)
@@ -87,12 +87,12 @@ def start_box(
 def _begun(name: str | None) -> DeploymentDir | None:
     """A directory that was made for a box, by a command that was killed before its engine began."""
     path = store.home() / "deployments" / name if name else None
-    return DeploymentDir(path) if path is not None and path.is_dir() and not started(name) else None
+    return DeploymentDir(path) if path is not None and path.is_dir() and not started_deployment(name) else None
 
 
 def measure_anew(directory: DeploymentDir, tell: Tell) -> None:
     """After a restart by another plan: what was measured against the one before says nothing of this one."""
-    measure(directory, tell=tell)
+    measure_residuals(directory, tell=tell)
     if directory.has(Residuals) and directory.read(Plan).reference not in directory.read(Residuals).made_from:
         directory.file(Residuals).unlink()
 
@@ -101,14 +101,14 @@ def url_of(fleet: Fleet, deployment: Deployment, recipe: Recipe) -> str:
     """Where the router finds its engine: its own address, the machine they share, or our end of the tunnel.
 
     By what the engine was started with: fleet.yaml may say otherwise by now."""
-    if recipe.host not in (LOOPBACK, "localhost", EVERYWHERE):
+    if recipe.host not in (LOOPBACK, "localhost", ALL_ADDRESSES):
         return recipe.base_url
     if deployment.machine == fleet.router.machine:
         return f"http://{LOOPBACK}:{recipe.port}"
     return deployment.base_url
 
 
-def listed(fleet: Fleet, state: FleetState) -> dict[str, str]:
+def admitted_urls(fleet: Fleet, state: FleetState) -> dict[str, str]:
     """Name -> URL of the admitted boxes, also of those that fleet.yaml no longer names: they leave by a roll."""
     urls = {}
     for known in state.boxes:
@@ -156,7 +156,7 @@ def same_start(one: Recipe, other: Recipe) -> bool:
     return all(_bare(getattr(one, name)) == _bare(getattr(other, name)) for name in names)
 
 
-def moved(wanted: FleetBox | Router, deployment: Deployment) -> str | None:
+def moved_reason(wanted: FleetBox | Router, deployment: Deployment) -> str | None:
     """How it runs elsewhere than it should; None if it does not."""
     if deployment.machine != wanted.machine:
         return f"runs on {deployment.machine or 'this machine'}, and fleet.yaml has it at {wanted.at}"

@@ -1,4 +1,4 @@
-"""A fleet's name -> its directory: what runs, what was done, its keys, and who is at it.
+"""A fleet's directory: its state, its journal, its keys and its lock.
 
 HOME/fleets/NAME/  fleet.json fleet-state.json   records, each replaced atomically
                    file   where the fleet.yaml is that they came from

@@ -1,4 +1,4 @@
-"""A fleet, deployments by name, or all that run -> the pages of metrics that Prometheus is to scrape."""
+"""Metrics endpoints that Prometheus is to scrape: of a fleet, of deployments, or of all that run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
 from upright.flows.fleet.directory import FleetDir
-from upright.flows.fleet.naming import started_fleet
+from upright.flows.fleet.named_fleet import started_fleet
 from upright.serving.monitor.target import MetricsTarget, deployment_target
 
 
@@ -21,7 +21,11 @@ def metrics_targets(names: tuple[str, ...], fleet: str | None, tell: Tell) -> li
         return _of_fleet(fleet, tell) + _of_deployments([store.find(name) for name in names], tell)
     if names:
         return _of_deployments([store.find(name) for name in names], tell)
-    running = [entry for entry in store.listing() if entry.deployment is not None and entry.deployment.state in RUNNING]
+    running = [
+        entry
+        for entry in store.list_deployments()
+        if entry.deployment is not None and entry.deployment.state in RUNNING
+    ]
     targets = _of_deployments([entry.directory for entry in running], tell)
     if not targets:
         raise UsageError("no deployment runs", hint="upright up MODEL, or name one that is stopped")

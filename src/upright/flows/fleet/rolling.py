@@ -1,4 +1,4 @@
-"""What runs + fleet.yaml -> the same, step by step, while clients go on.
+"""Rolling update: what runs becomes what fleet.yaml says, step by step, while clients go on.
 
 Boxes join, leave, go elsewhere and get new recipes: drained, applied, proved, admitted. The first that fails its proof
 is stepped back, and the roll stops. Every phase is on disk before it begins: a roll that was killed goes on.
@@ -16,18 +16,18 @@ from upright.base.errors import LaunchError
 from upright.base.progress import Tell, utc_now
 from upright.facts.records.fleet import Fleet, Roll, RollStep
 from upright.flows.fleet import sentinel
-from upright.flows.fleet.applied import refuse_impossible
+from upright.flows.fleet.box_plans import BoxPlan, plan_fleet
 from upright.flows.fleet.box_steps import BoxSteps, StepStoppedError
-from upright.flows.fleet.boxes import running
-from upright.flows.fleet.differences import FleetStep, differences, key_of, unfinished
+from upright.flows.fleet.boxes import running_deployment
 from upright.flows.fleet.directory import FleetDir
-from upright.flows.fleet.preparing import BoxPlan, plan_fleet
+from upright.flows.fleet.fleet_state import refuse_impossible
+from upright.flows.fleet.roll_plan import FleetStep, key_of, roll_steps, unfinished
 from upright.flows.fleet.router_step import RouterStep
-from upright.flows.fleet.waves import Width, remaining, waves
+from upright.flows.fleet.waves import RollWidth, remaining, waves
 
 
 @dataclass(frozen=True)
-class Rolled:
+class RollResult:
     """What came of a roll; plans that do not fit stop it before anything is touched."""
 
     plans: tuple[BoxPlan, ...]
@@ -38,30 +38,30 @@ class Rolled:
         return self.roll is not None and self.roll.outcome == "done"
 
 
-def roll(fleet: Fleet, file: Path, *, tell: Tell, again: bool = False, width: Width | None = None) -> Rolled:
+def roll(fleet: Fleet, file: Path, *, tell: Tell, again: bool = False, width: RollWidth | None = None) -> RollResult:
     """`again` also restarts boxes that are as fleet.yaml has them."""
     directory = FleetDir(fleet.name)
     if not directory.known:
         raise LaunchError(f"{fleet.name} was never started", hint=f"upright fleet up {file}")
     with directory.at_work():
-        if not any(running(known) for known in directory.state().boxes):
+        if not any(running_deployment(known) for known in directory.state().boxes):
             raise LaunchError(f"no box of {fleet.name} runs", hint=f"upright fleet up {file}")
         plans = plan_fleet(fleet, file.parent, tell=tell)
         if not all(box_plan.ready for box_plan in plans):
-            return Rolled(tuple(plans))
-        steps = differences(fleet, directory, plans, again=again)
+            return RollResult(tuple(plans))
+        steps = roll_steps(fleet, directory, plans, again=again)
         refuse_impossible(directory.fleet(), fleet, steps)
-        return Rolled(tuple(plans), _Rolling(fleet, file, directory, tell).run(steps, width or Width()))
+        return RollResult(tuple(plans), _Rolling(fleet, file, directory, tell).run(steps, width or RollWidth()))
 
 
-def would_change(fleet: Fleet, plans: list[BoxPlan], *, again: bool = False) -> tuple[FleetStep, ...] | None:
+def roll_preview(fleet: Fleet, plans: list[BoxPlan], *, again: bool = False) -> tuple[FleetStep, ...] | None:
     """What a roll would do; None for a fleet of which nothing runs, and where plans do not fit."""
     directory = FleetDir(fleet.name)
-    if not directory.known or not any(running(known) for known in directory.state().boxes):
+    if not directory.known or not any(running_deployment(known) for known in directory.state().boxes):
         return None
     if not all(box_plan.ready for box_plan in plans):
         return None
-    steps = differences(fleet, directory, plans, again=again)
+    steps = roll_steps(fleet, directory, plans, again=again)
     refuse_impossible(directory.fleet(), fleet, steps)
     return steps
 
@@ -85,7 +85,7 @@ class _Rolling:
         self.resumed = last is not None and last.outcome == "going on"
         self.roll = last if last is not None and self.resumed else Roll(begun_at=utc_now())
 
-    def run(self, steps: tuple[FleetStep, ...], width: Width) -> Roll:
+    def run(self, steps: tuple[FleetStep, ...], width: RollWidth) -> Roll:
         if self.resumed:
             self.tell("going on with the roll that was interrupted")
         self._write(self.roll)
@@ -100,7 +100,7 @@ class _Rolling:
             if reasons:
                 return self._write(self.roll.model_copy(update={"outcome": "stopped", "reason": "; ".join(reasons)}))
         self.directory.create(self.fleet, self.file)
-        sentinel.post(self.directory)
+        sentinel.start_watchers(self.directory)
         return self._write(self.roll.model_copy(update={"outcome": "done"}))
 
     def _wave(self, wave: tuple[FleetStep, ...]) -> list[str]:

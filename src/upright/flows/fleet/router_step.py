@@ -1,4 +1,4 @@
-"""A step of a roll -> the router with other settings, proved with a client's key; or as it was, and why."""
+"""The router's step of a rolling update: other settings, proved with a client's key, or put back."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from upright.base.progress import Tell, utc_now
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.fleet import Fleet, Phase, RollStep
 from upright.facts.records.recipe import Recipe
-from upright.flows.fleet.applied import with_router
 from upright.flows.fleet.box_steps import Noted, StepStoppedError
-from upright.flows.fleet.boxes import in_place, started
-from upright.flows.fleet.differences import ROUTER_STEP, FleetStep
+from upright.flows.fleet.boxes import deployment_in_place, started_deployment
 from upright.flows.fleet.directory import FleetDir
-from upright.flows.fleet.ending import ended
-from upright.flows.fleet.front import leave_router_machine, prove_direct, prove_through, start_router
-from upright.proof.ladder.stepping import recipe_of
+from upright.flows.fleet.fleet_state import with_router
+from upright.flows.fleet.roll_plan import ROUTER_STEP, FleetStep
+from upright.flows.fleet.router_control import leave_router_machine, prove_first_box, prove_router, start_router
+from upright.flows.fleet.stopping import stop_deployment
+from upright.proof.ladder.recipe_changes import recipe_of
 
 
 class RouterStep:
@@ -29,13 +29,13 @@ class RouterStep:
         wanted = step.recipe
         assert wanted is not None
         present, client = self.directory.fleet(), self.directory.keys().client
-        old = started(self.directory.state().router)
+        old = started_deployment(self.directory.state().router)
         before = old.read(Recipe) if old is not None else None
         if old is not None and left is not None and left.kind == "router" and left.before is not None:
             before = recipe_of(old, left.before)
         self._phase("restarting", before, wanted)
-        if old is not None and in_place(self.fleet.router, old.name) is None:
-            outcome = ended(old, lambda: leave_router_machine(present, self.fleet, self.directory, self.tell))
+        if old is not None and deployment_in_place(self.fleet.router, old.name) is None:
+            outcome = stop_deployment(old, lambda: leave_router_machine(present, self.fleet, self.directory, self.tell))
             if isinstance(outcome, UprightError):
                 raise StepStoppedError(f"the router may still run: {outcome.message}")
         try:
@@ -50,8 +50,8 @@ class RouterStep:
         keys = self.directory.keys(fleet.client_key)
         router = start_router(fleet, self.directory, keys, self.tell, recipe=recipe)
         proving()
-        evidence = prove_through(self.directory, router, keys, self.tell)
-        failed = routers_own(evidence, None if evidence.passed else prove_direct(self.directory))
+        evidence = prove_router(self.directory, router, keys, self.tell)
+        failed = router_only_failures(evidence, None if evidence.passed else prove_first_box(self.directory))
         if failed:
             raise LaunchError(f"{failed[0].rung} {failed[0].check} through it: {failed[0].reason}")
 
@@ -79,7 +79,7 @@ class RouterStep:
         self.noted(step)
 
 
-def routers_own(evidence: Evidence | None, direct: Evidence | None) -> tuple[Observation, ...]:
+def router_only_failures(evidence: Evidence | None, direct: Evidence | None) -> tuple[Observation, ...]:
     """What fails through the router, and not at the box itself."""
     engines_own = {(seen.rung, seen.check) for seen in failures(direct) if seen.rung == "clients"}
     return tuple(seen for seen in failures(evidence) if (seen.rung, seen.check) not in engines_own)

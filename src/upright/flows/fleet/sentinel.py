@@ -1,4 +1,4 @@
-"""A fleet's name -> its router comes back when its supervisor is gone.
+"""Restarts a fleet's router when its supervisor is gone.
 
 An engine's supervisor is one process, and nobody restarts it. In front of a whole fleet that is too few: where systemd
 keeps a person's services one of these runs under it; elsewhere there are two, and each starts the other again. They
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from upright.base.errors import UprightError
 from upright.facts.store import write_atomically
-from upright.flows.fleet.boxes import started
+from upright.flows.fleet.boxes import started_deployment
 from upright.flows.fleet.directory import FleetDir
 from upright.serving.launch import restart, status
 
@@ -41,7 +41,7 @@ WantedBy=default.target
 """
 
 
-def post(directory: FleetDir) -> None:
+def start_watchers(directory: FleetDir) -> None:
     """From now on its router is watched over."""
     write_atomically(_marker(directory), b"")
     if _systemd() and _serviced(directory):
@@ -51,7 +51,7 @@ def post(directory: FleetDir) -> None:
             spawn(directory, number)
 
 
-def relieve(directory: FleetDir, *, patience_seconds: float = 10) -> None:
+def stop_watchers(directory: FleetDir, *, patience_seconds: float = 10) -> None:
     """Nobody brings its router back any more; returns when the watchers are gone."""
     _marker(directory).unlink(missing_ok=True)
     unit = _unit_file(directory)
@@ -89,7 +89,7 @@ def watch(directory: FleetDir, number: int, *, alone: bool) -> None:
 def _brought_back(directory: FleetDir) -> bool | None:
     """Whether a router that was down is up again; None if it was not down, or somebody else is at work on it."""
     try:
-        router = started(directory.state().router)
+        router = started_deployment(directory.state().router)
         if router is None or status(router).state != "failed":
             return None
         with directory.watcher_at_work() as ours:

@@ -1,4 +1,4 @@
-"""Fleet -> boxes that answer, the router in front of them, and the proof that clients get through; and their end."""
+"""Starts and stops a fleet: boxes, then the router, then the proof that clients get through."""
 
 from __future__ import annotations
 
@@ -13,22 +13,29 @@ from upright.facts.records.deployment import Deployment
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.fleet import BoxState, Fleet, FleetBox
 from upright.flows.fleet import sentinel
-from upright.flows.fleet.applied import begun
-from upright.flows.fleet.boxes import deployment_of, in_place, listed, running, start_box, started
+from upright.flows.fleet.box_plans import BoxPlan, for_all_boxes, plan_fleet, tell_of
+from upright.flows.fleet.boxes import (
+    admitted_urls,
+    deployment_in_place,
+    deployment_of,
+    running_deployment,
+    start_box,
+    started_deployment,
+)
 from upright.flows.fleet.directory import FleetDir, FleetKeys
-from upright.flows.fleet.ending import ended
-from upright.flows.fleet.front import (
+from upright.flows.fleet.fleet_state import fleet_at_start
+from upright.flows.fleet.router_api import RouterFiles
+from upright.flows.fleet.router_control import (
     leave_router_machine,
-    prove_direct,
-    prove_through,
-    router_wanted,
+    prove_first_box,
+    prove_router,
     running_router,
     start_router,
     wait_for_boxes,
+    wanted_router_recipe,
 )
-from upright.flows.fleet.gateway import RouterFiles
-from upright.flows.fleet.preparing import BoxPlan, at_once, plan_fleet, tell_of
-from upright.flows.fleet.router_step import routers_own
+from upright.flows.fleet.router_step import router_only_failures
+from upright.flows.fleet.stopping import stop_deployment
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class FleetStart:
     @property
     def failed(self) -> tuple[Observation, ...]:
         """What fails through the router, and not at the box itself."""
-        return routers_own(self.evidence, self.direct)
+        return router_only_failures(self.evidence, self.direct)
 
     @property
     def stands(self) -> bool:
@@ -55,7 +62,7 @@ class FleetStart:
 
 
 @dataclass(frozen=True)
-class Ended:
+class FleetStop:
     """What came of `down`."""
 
     deployments: tuple[Deployment, ...]
@@ -69,7 +76,7 @@ def up(fleet: Fleet, file: Path, *, tell: Tell) -> FleetStart:
     directory = FleetDir(fleet.name)
     with directory.at_work():
         state = directory.state()
-        there = {box.name for box in state.boxes if running(box)}
+        there = {box.name for box in state.boxes if running_deployment(box)}
         missing = tuple(box for box in fleet.boxes if box.name not in there)
         for name in sorted(there):
             tell(f"{name}: runs already")
@@ -80,17 +87,17 @@ def up(fleet: Fleet, file: Path, *, tell: Tell) -> FleetStart:
         before, stays = directory.fleet() if directory.known else None, _stays(fleet, directory, keys)
         if before is not None and not stays:
             leave_router_machine(before, fleet, directory, tell)
-        present = begun(before, fleet, running=there, router_stays=stays)
+        present = fleet_at_start(before, fleet, running=there, router_stays=stays)
         directory.create(present, file)
         for name in sorted(there):
             _admit_again(directory, name)
         problems = _start_boxes(fleet, directory, plans, keys, tell)
-        if not listed(present, directory.state()):
+        if not admitted_urls(present, directory.state()):
             return FleetStart(tuple(plans), problems)
         router = _router(present, directory, keys, tell, stays=stays)
-        sentinel.post(directory)
-        evidence = prove_through(directory, router, keys, tell)
-        direct = None if evidence.passed else prove_direct(directory)
+        sentinel.start_watchers(directory)
+        evidence = prove_router(directory, router, keys, tell)
+        direct = None if evidence.passed else prove_first_box(directory)
         if present != fleet:
             tell(f"what ran is as it was: upright fleet plan {file} shows what a roll would change")
         return FleetStart(tuple(plans), problems, router, evidence, direct)
@@ -99,39 +106,39 @@ def up(fleet: Fleet, file: Path, *, tell: Tell) -> FleetStart:
 def _stays(fleet: Fleet, directory: FleetDir, keys: FleetKeys) -> bool:
     """A router that runs is left alone, unless clients have another key by now."""
     known = running_router(directory)
-    return known is not None and (known.key() == keys.client or in_place(fleet.router, known.name) is None)
+    return known is not None and (known.key() == keys.client or deployment_in_place(fleet.router, known.name) is None)
 
 
 def _router(fleet: Fleet, directory: FleetDir, keys: FleetKeys, tell: Tell, *, stays: bool) -> Deployment:
     known = running_router(directory) if stays else None
     if known is None:
-        return start_router(fleet, directory, keys, tell, recipe=router_wanted(fleet, directory))
+        return start_router(fleet, directory, keys, tell, recipe=wanted_router_recipe(fleet, directory))
     tell("router: runs already")
-    router, workers = known.read(Deployment), listed(fleet, directory.state())
+    router, workers = known.read(Deployment), admitted_urls(fleet, directory.state())
     RouterFiles(fleet, directory).list_boxes(workers)
     wait_for_boxes(router, keys, workers)
     return router
 
 
-def down(fleet: Fleet, *, tell: Tell) -> Ended:
+def down(fleet: Fleet, *, tell: Tell) -> FleetStop:
     """The router first, so that nobody is sent to a box that is going; then the boxes, all at once."""
     directory = FleetDir(fleet.name)
     with directory.at_work():
-        sentinel.relieve(directory)
+        sentinel.stop_watchers(directory)
         state = directory.state()
         outcomes = {}
-        router = started(state.router)
+        router = started_deployment(state.router)
         if router is not None:
             tell("router: stopping")
-            outcomes[router.name] = ended(router, and_then=RouterFiles(fleet, directory).remove)
+            outcomes[router.name] = stop_deployment(router, and_then=RouterFiles(fleet, directory).remove)
         box_directories = [here for box in state.boxes if (here := deployment_of(box)) is not None]
         with ThreadPoolExecutor(max(1, len(box_directories))) as pool:
-            for here, outcome in zip(box_directories, pool.map(ended, box_directories), strict=True):
+            for here, outcome in zip(box_directories, pool.map(stop_deployment, box_directories), strict=True):
                 tell(f"{here.name}: {outcome.state if isinstance(outcome, Deployment) else 'not ended'}")
                 outcomes[here.name] = outcome
         boxes = tuple(box.model_copy(update={"admitted": False}) for box in state.boxes)
         directory.write(state.model_copy(update={"boxes": boxes}))
-        return Ended(
+        return FleetStop(
             tuple(ending for ending in outcomes.values() if isinstance(ending, Deployment)),
             {name: ending for name, ending in outcomes.items() if isinstance(ending, UprightError)},
         )
@@ -166,7 +173,7 @@ def _start_boxes(
             return error
 
     boxes = tuple(box_plan.box for box_plan in plans)
-    for box, outcome in zip(boxes, at_once(begun, boxes), strict=True):
+    for box, outcome in zip(boxes, for_all_boxes(begun, boxes), strict=True):
         if isinstance(outcome, UprightError):
             tell(f"{box.name}: {outcome.message}" + (f" ({outcome.hint})" if outcome.hint else ""))
             problems[box.name] = outcome

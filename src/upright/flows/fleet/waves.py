@@ -1,4 +1,4 @@
-"""Steps + how many boxes may be out at once -> waves: each is proved before the next, and a bad one is the last."""
+"""Waves of a rolling update: how many boxes are out at once; a bad wave is the last."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from upright.base.errors import UsageError
-from upright.base.units import duration
-from upright.flows.fleet.differences import FleetStep, Place
+from upright.base.units import format_duration
+from upright.flows.fleet.roll_plan import FleetStep, Place
 
 SERIAL_UP_TO = 8
 """Boxes of a fleet that is rolled one after the other unless somebody says otherwise."""
@@ -15,7 +15,7 @@ _WIDE = "10%"
 
 
 @dataclass(frozen=True)
-class Width:
+class RollWidth:
     """How much of a fleet a roll changes at once. None: chosen by how many boxes there are."""
 
     canary: int | None = None
@@ -37,7 +37,7 @@ class Width:
         return min(self.canary or 1, self.at_once(boxes))
 
 
-def waves(steps: tuple[FleetStep, ...], width: Width, *, boxes: int) -> tuple[tuple[FleetStep, ...], ...]:
+def waves(steps: tuple[FleetStep, ...], width: RollWidth, *, boxes: int) -> tuple[tuple[FleetStep, ...], ...]:
     """In the same order. The first that starts an engine is the canary's; the router is alone in its wave, and so is
     whoever waits for a port of the one before."""
     made: list[list[FleetStep]] = []
@@ -59,7 +59,7 @@ def remaining(seconds: float, planned: tuple[tuple[FleetStep, ...], ...], done: 
     """How long the rest takes if each wave takes as long as those before; nothing before the first."""
     if not done:
         return ""
-    return f"; about {duration(seconds / done * (len(planned) - done))} left"
+    return f"; about {format_duration(seconds / done * (len(planned) - done))} left"
 
 
 def _together(one: FleetStep, other: FleetStep) -> bool:

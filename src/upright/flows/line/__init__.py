@@ -3,13 +3,13 @@
 from upright.flows.line.flow import LineRun as LineRun
 from upright.flows.line.flow import run as run
 from upright.flows.line.healing import heal_up as heal_up
-from upright.flows.line.preparing import On as On
+from upright.flows.line.preparing import LaunchTarget as LaunchTarget
 from upright.flows.line.preparing import Prepared as Prepared
 from upright.flows.line.preparing import prepare_model as prepare_model
 from upright.flows.line.preparing import prepare_recipe as prepare_recipe
 from upright.flows.line.rehearsing import rehearse_model as rehearse_model
-from upright.flows.line.starting import measure as measure
+from upright.flows.line.starting import measure_residuals as measure_residuals
 from upright.flows.line.starting import register as register
 from upright.flows.line.starting import start as start
-from upright.flows.line.telling import subject as subject
-from upright.flows.line.telling import write_report as write_report
+from upright.flows.line.writing_reports import report_subject as report_subject
+from upright.flows.line.writing_reports import write_report as write_report

@@ -19,20 +19,20 @@ from upright.facts.records.deployment import Deployment
 from upright.facts.records.plan import Goal
 from upright.facts.store import DeploymentDir
 from upright.flows.line.flow import LineRun, run
-from upright.flows.line.preparing import On
-from upright.planning.requests.asking import NamedBox, box_named, measurements
+from upright.flows.line.preparing import LaunchTarget
 from upright.planning.requests.library import recommend
+from upright.planning.requests.plan_arguments import NamedBox, box_named, measurements
 from upright.serving.connect import ClientSettings, connect, write_settings
 from upright.serving.connect.client_process import refuse_missing_client, run_client, smaller_variant, variant_in
-from upright.serving.connect.trying import ClientTrial, try_settings
-from upright.serving.fetch import Arriving
+from upright.serving.connect.client_trial import ClientTrial, try_settings
+from upright.serving.fetch import BackgroundFetch
 from upright.serving.launch import stop
 
 PROVED_TO = "tools"
 
 
 @dataclass(frozen=True)
-class ClientWish:
+class ClientOptions:
     """Which client, and what the person tells it."""
 
     client: str
@@ -50,7 +50,7 @@ class AgentSession:
     exit_code: int | None = None
 
 
-def refuse_early(wish: ClientWish, *, keep: bool) -> None:
+def refuse_early(wish: ClientOptions, *, keep: bool) -> None:
     """What needs neither a model nor an engine to be wrong."""
     refuse_missing_client(wish.client)
     if wish.write and not keep:
@@ -60,7 +60,7 @@ def refuse_early(wish: ClientWish, *, keep: bool) -> None:
         )
 
 
-def recommended_model(goal: Goal, on: On, *, tell: Tell) -> str:
+def recommended_model(goal: Goal, on: LaunchTarget, *, tell: Tell) -> str:
     """The best of the catalogue for that machine; of those whose engine is installed, unless a container brings it."""
     box = box_named(NamedBox(f"ssh:{on.machine}" if on.machine else None))
     measured = measurements()
@@ -87,7 +87,15 @@ def recommended_model(goal: Goal, on: On, *, tell: Tell) -> str:
 
 
 def launch_agent(
-    source: str, goal: Goal, on: On, wish: ClientWish, *, port: int, keep: bool, tell: Tell, weights: Arriving
+    source: str,
+    goal: Goal,
+    on: LaunchTarget,
+    wish: ClientOptions,
+    *,
+    port: int,
+    keep: bool,
+    tell: Tell,
+    weights: BackgroundFetch,
 ) -> AgentSession:
     refuse_early(wish, keep=keep)
     with ended_like_ctrl_c():
@@ -109,7 +117,7 @@ def _stopped(name: str, tell: Tell) -> None:
         stop(store.find(name))
 
 
-def _with_client(done: LineRun, directory: DeploymentDir, wish: ClientWish, tell: Tell) -> AgentSession:
+def _with_client(done: LineRun, directory: DeploymentDir, wish: ClientOptions, tell: Tell) -> AgentSession:
     if not done.stands:
         return AgentSession(done)
     settings = connect(directory.read(Deployment), directory.key_file, wish.client)
@@ -121,7 +129,7 @@ def _with_client(done: LineRun, directory: DeploymentDir, wish: ClientWish, tell
     return AgentSession(done, trial, run_client(settings, directory.key(), arguments))
 
 
-def _tried(settings: ClientSettings, key: str, wish: ClientWish, tell: Tell) -> tuple[ClientTrial, Sequence[str]]:
+def _tried(settings: ClientSettings, key: str, wish: ClientOptions, tell: Tell) -> tuple[ClientTrial, Sequence[str]]:
     """As the person wants it; where that does not fit, as the client's smaller request does."""
     trial = try_settings(settings, key, variant=variant_in(wish.client, wish.arguments))
     smaller = smaller_variant(wish.client)

@@ -14,17 +14,17 @@ from upright.facts.records.deployment import Deployment
 from upright.facts.records.evidence import Evidence
 from upright.facts.records.plan import Goal
 from upright.facts.records.rehearsal import Rehearsal
-from upright.flows.line.preparing import On, Prepared, prepare_model
+from upright.flows.line.preparing import LaunchTarget, Prepared, prepare_model
 from upright.flows.line.rehearsing import check_without_weights, rehearse_without_weights
 from upright.flows.line.starting import register, start
-from upright.flows.line.telling import write_report
-from upright.flows.line.weights import fetched
+from upright.flows.line.weights import fetch_if_missing
+from upright.flows.line.writing_reports import write_report
 from upright.proof.ladder.climbing import prove_deployment
 from upright.proof.ladder.rung import ProofOptions
 from upright.serving.connect import ClientSettings, connect
-from upright.serving.fetch import Arriving
+from upright.serving.fetch import BackgroundFetch
 from upright.serving.launch import status, stop
-from upright.serving.launch.locks import trying
+from upright.serving.launch.locks import without_restarts
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,13 @@ class LineRun:
         return self.evidence is not None and self.evidence.passed
 
 
-def run(source: str, goal: Goal, on: On, *, port: int, to: str, keep: bool, tell: Tell, weights: Arriving) -> LineRun:
+def run(
+    source: str, goal: Goal, on: LaunchTarget, *, port: int, to: str, keep: bool, tell: Tell, weights: BackgroundFetch
+) -> LineRun:
     rehearsed: Rehearsal | None = None
     host = on.host()
     with weights:
-        locate = fetched(source, weights) if on.machine is None else None
+        locate = fetch_if_missing(source, weights) if on.machine is None else None
         prepared = prepare_model(source, goal, host, port=port, tell=tell, on=on, locate=locate)
         if prepared.recipe is None:
             return LineRun(prepared)
@@ -58,7 +60,7 @@ def run(source: str, goal: Goal, on: On, *, port: int, to: str, keep: bool, tell
     if rehearsed is not None:
         directory.write(rehearsed)
     try:
-        with trying(directory):
+        with without_restarts(directory):
             start(prepared, directory, tell=tell, on=on)
             evidence = prove_deployment(directory, ProofOptions(to), tell)
         settings = connect(directory.read(Deployment), directory.key_file)

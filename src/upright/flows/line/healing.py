@@ -1,4 +1,4 @@
-"""What was prepared -> a deployment that stands and answers sanely, mended on the way where the catalogue knows how."""
+"""Starts a deployment, and mends it where the catalogue knows how."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from upright.facts.records.deployment import Deployment
 from upright.facts.records.diagnosis import Attempt, Remedy, Sighting
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
-from upright.flows.line.preparing import On, Prepared
+from upright.flows.line.preparing import LaunchTarget, Prepared
 from upright.planning.rendering import render
-from upright.planning.requests.planned import ArtifactChoice, PlanRequest, plan_request
+from upright.planning.requests.plan_request import ArtifactChoice, PlanRequest, plan_request
 from upright.proof.ladder import prove
 from upright.proof.ladder.prompts import prompt_set_for
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch import launch, restart
-from upright.serving.launch.healing import Healed, Mover, heal
-from upright.serving.launch.locks import trying
+from upright.serving.launch.healing import HealingResult, RecipeChanger, heal
+from upright.serving.launch.locks import without_restarts
 
 
-def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On | None = None) -> Healed:
+def heal_up(
+    prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: LaunchTarget | None = None
+) -> HealingResult:
     """Start it, and mend what the catalogue can, one change at a time; sane first answers are part of standing."""
     if prepared.recipe is None:
         raise LaunchError("a plan with objections cannot be started")
-    on = on or On()
+    on = on or LaunchTarget()
 
     def again(recipe: Recipe) -> Deployment:
         begun = directory.has(Deployment)
@@ -49,8 +51,8 @@ def heal_up(prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On 
         outcome = "stands" if attempt.result == "ready" else attempt.code or attempt.said or attempt.result
         tell(f"attempt {attempt.number}: {outcome}")
 
-    movers: dict[str, Mover] = {"use_engine": other_engine}
-    with trying(directory):
+    movers: dict[str, RecipeChanger] = {"use_engine": other_engine}
+    with without_restarts(directory):
         return heal(
             prepared.recipe, directory, on.host(), start=again, check=sane, movers=movers, on_attempt=on_attempt
         )

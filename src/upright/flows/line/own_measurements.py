@@ -1,4 +1,4 @@
-"""A CSV, or deployments that were benchmarked -> runs to fit constants of speed on; and the fitted row -> the disk."""
+"""Your own measurements, from a CSV or benchmarked deployments, to fit speed constants on."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from upright.facts.records.benchmark import Cell
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
-from upright.planning.requests.calibrating import (
-    Benchmarked,
+from upright.planning.requests.calibration import (
+    BenchmarkedDeployment,
     Campaign,
     OwnRuns,
     measurement_plan,
-    of_deployments,
-    of_measurements,
+    runs_of_deployments,
+    runs_of_measurements,
 )
 
 
@@ -32,8 +32,10 @@ def own_runs(
     if len(sources) == 1 and Path(sources[0]).suffix == ".csv":
         return _of_csv(Path(sources[0]), model=model, gpu=gpu, row=row)
     directories = [store.find(name) for name in sources or (None,)]
-    return of_deployments(
-        Benchmarked(folder.name, tuple(folder.entries(Cell)), folder.read(Plan), folder.read(Model), folder.read(Box))
+    return runs_of_deployments(
+        BenchmarkedDeployment(
+            folder.name, tuple(folder.entries(Cell)), folder.read(Plan), folder.read(Model), folder.read(Box)
+        )
         for folder in directories
     )
 
@@ -59,4 +61,4 @@ def _of_csv(path: Path, *, model: str | None, gpu: str | None, row: str | None) 
     if not path.is_file():
         raise UsageError(f"no file {path}", hint="upright catalog list measurements --json shows the columns")
     runs = [run for run in rows_of_file("measurements", path, "user") if isinstance(run, MeasurementRow)]
-    return of_measurements(runs, model=model, gpu=gpu, row=row)
+    return runs_of_measurements(runs, model=model, gpu=gpu, row=row)

@@ -1,4 +1,4 @@
-"""A source + a Goal + a Host -> box, model, plan and recipe: everything that is known before an engine is started."""
+"""Box, model, plan and recipe: everything that is known before an engine is started."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe, Runtime
 from upright.facts.store import note_refusal
-from upright.flows.line.weights import on_disk
+from upright.flows.line.weights import weights_on_disk
 from upright.models.reading import read
 from upright.planning.probing import probe
-from upright.planning.rendering.recipe import Wishes, passing
-from upright.planning.requests.asking import artifacts_of, measurements, plan_of_file, recipe_of_file
-from upright.planning.requests.planned import ArtifactChoice, PlanRequest, plan_request
-from upright.planning.requests.prepared import Locate, prepare
-from upright.planning.requests.prepared import Prepared as Prepared
+from upright.planning.rendering.recipe import RenderOptions, with_variables_passed
+from upright.planning.requests.plan_arguments import artifacts_of, measurements, plan_of_file, recipe_of_file
+from upright.planning.requests.plan_request import ArtifactChoice, PlanRequest, plan_request
+from upright.planning.requests.preparation import Locate, prepare
+from upright.planning.requests.preparation import Prepared as Prepared
 
 
 @dataclass(frozen=True)
-class On:
+class LaunchTarget:
     """Where an engine is started, and how it is kept. Nothing said means here, as a process."""
 
     machine: str | None = None
@@ -45,7 +45,7 @@ class On:
         return LocalHost() if self.machine is None else SshHost(self.machine)
 
 
-def prepare_named(name: str, goal: Goal, on: On, *, port: int, tell: Tell, noted: bool) -> Prepared:
+def prepare_named(name: str, goal: Goal, on: LaunchTarget, *, port: int, tell: Tell, noted: bool) -> Prepared:
     """Of a recipe's or a plan's file, else of a model. A refusal is noted: it is what a bare `diagnose` talks about."""
     try:
         prepared = _of_name(name, goal, on, port, tell)
@@ -59,7 +59,7 @@ def prepare_named(name: str, goal: Goal, on: On, *, port: int, tell: Tell, noted
     return prepared
 
 
-def _of_name(name: str, goal: Goal, on: On, port: int, tell: Tell) -> Prepared:
+def _of_name(name: str, goal: Goal, on: LaunchTarget, port: int, tell: Tell) -> Prepared:
     host = on.host()
     if (recipe := recipe_of_file(name)) is not None:
         return prepare_recipe(recipe, host, tell=tell, on=on)
@@ -76,32 +76,32 @@ def prepare_model(
     *,
     port: int,
     tell: Tell,
-    on: On | None = None,
+    on: LaunchTarget | None = None,
     locate: Locate | None = None,
     box: Box | None = None,
 ) -> Prepared:
     """Read, probe (unless the box is given), plan, render: no engine is started. `locate` is asked for the weights of a
     plan that fits."""
-    on = on or On()
+    on = on or LaunchTarget()
     tell(f"reading {source}")
     choice = artifacts_of(source, read)
     where = box or _probed(host, on, tell)
     request = PlanRequest(choice, where, goal, measured=measurements(), host_cache_bytes=on.host_cache_bytes)
 
     def located(model: Model) -> str:
-        path = on.model_path or (locate(model) if locate else on_disk(source, model))
+        path = on.model_path or (locate(model) if locate else weights_on_disk(source, model))
         _refuse_missing(path, host, on)
         return path
 
     tell("planning")
-    wishes = Wishes(image=on.image, runtime=on.runtime, must_be_installed=on.runtime == "process")
+    wishes = RenderOptions(image=on.image, runtime=on.runtime, must_be_installed=on.runtime == "process")
     prepared = prepare(request, located, port=port, wishes=wishes)
-    return replace(prepared, recipe=passing(prepared.recipe, on.passed)) if prepared.recipe else prepared
+    return replace(prepared, recipe=with_variables_passed(prepared.recipe, on.passed)) if prepared.recipe else prepared
 
 
-def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = None) -> Prepared:
+def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: LaunchTarget | None = None) -> Prepared:
     """A recipe from a file, with the records that a deployment is told by; those it was not made from it forgets."""
-    on = on or On()
+    on = on or LaunchTarget()
     tell(f"reading {recipe.model_path}")
     model = read(recipe.model_path)
     box = _probed(host, on, tell)
@@ -114,7 +114,7 @@ def prepare_recipe(recipe: Recipe, host: Host, *, tell: Tell, on: On | None = No
         box,
         model,
         best,
-        passing(_loading(path, recipe), on.passed).model_copy(
+        with_variables_passed(_loading(path, recipe), on.passed).model_copy(
             update={"made_from": tuple(reference for reference in recipe.made_from if reference in here)}
         ),
     )
@@ -129,12 +129,12 @@ def _loading(path: str, recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"model_path": path, "arguments": arguments})
 
 
-def _probed(host: Host, on: On, tell: Tell) -> Box:
+def _probed(host: Host, on: LaunchTarget, tell: Tell) -> Box:
     tell(f"probing {on.machine or 'this machine'}")
     return probe(host)
 
 
-def _refuse_missing(path: str, host: Host, on: On) -> None:
+def _refuse_missing(path: str, host: Host, on: LaunchTarget) -> None:
     if on.machine is not None and not host.run(["test", "-e", path]).ok:
         raise LaunchError(
             f"{on.machine} has no {path}", hint="copy the weights there, and say where they are: --model-path PATH"

@@ -17,7 +17,7 @@ from upright.facts.records.rehearsal import Rehearsal
 from upright.flows.line.preparing import Prepared, prepare_model
 from upright.flows.line.weights import repository
 from upright.serving.check import check
-from upright.serving.rehearse import Husk, husk, rehearse
+from upright.serving.rehearse import WeightlessModel, fetch_weightless, rehearse
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ def rehearse_model(source: str, goal: Goal, host: Host, *, port: int, tell: Tell
     """Probe, read, plan and render as for a start, and then start it on a model without weights."""
     with tempfile.TemporaryDirectory(prefix="upright-rehearsal-") as made:
         folder = Path(made)
-        hollow: list[Husk] = []
+        hollow: list[WeightlessModel] = []
 
         def locate(model: Model) -> str:
             tell("fetching headers, configuration and tokenizer")
             (folder / "model").mkdir()
-            hollow.append(husk(repository(source, model), folder / "model"))
+            hollow.append(fetch_weightless(repository(source, model), folder / "model"))
             return hollow[0].path
 
         prepared = prepare_model(source, goal, host, port=port, tell=tell, locate=locate, box=box)
@@ -53,7 +53,7 @@ def rehearse_without_weights(source: str, prepared: Prepared, host: Host, *, tel
     with tempfile.TemporaryDirectory(prefix="upright-rehearsal-") as made:
         folder = Path(made)
         (folder / "model").mkdir()
-        hollow = husk(repository(source, prepared.model), folder / "model")
+        hollow = fetch_weightless(repository(source, prepared.model), folder / "model")
         done = rehearse(prepared.recipe, prepared.plan, prepared.model, hollow, host, folder, tell=tell)
     tell(f"rehearsal: {'passed' if done.passed else 'fell'} by {' and '.join(done.ways) or 'nothing'}")
     if not done.passed:

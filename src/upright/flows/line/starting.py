@@ -1,4 +1,4 @@
-"""What was prepared -> a deployment that has answered, with what its engine took read back."""
+"""Starts a prepared deployment, waits for its first answer and reads its memory back."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from upright.facts import store
 from upright.facts.records.deployment import Deployment
 from upright.facts.records.residuals import Residuals
 from upright.facts.store import DeploymentDir
-from upright.flows.line.preparing import On, Prepared
-from upright.serving.launch import address, launch, refuse_missing_runtime, refuse_taken_port
+from upright.flows.line.preparing import LaunchTarget, Prepared
+from upright.serving.launch import base_url_for, launch, refuse_missing_runtime, refuse_taken_port
 from upright.serving.launch.readback import read_back
 
 OnChange = Callable[[Deployment], None]
 
 
-def register(prepared: Prepared, on: On | None = None, *, healing: bool = False) -> DeploymentDir:
+def register(prepared: Prepared, on: LaunchTarget | None = None, *, healing: bool = False) -> DeploymentDir:
     """A new deployment's directory, with the records it will be made from; none for what cannot be started."""
-    on = on or On()
+    on = on or LaunchTarget()
     if prepared.recipe is not None:
         if not healing:
-            refuse_taken_port(address(prepared.recipe, on.machine, on.port))
+            refuse_taken_port(base_url_for(prepared.recipe, on.machine, on.port))
         refuse_missing_runtime(prepared.recipe, on.host())
     directory = store.create(_slug(prepared.model.name))
     for record in (prepared.box, prepared.model, prepared.plan):
@@ -32,25 +32,30 @@ def register(prepared: Prepared, on: On | None = None, *, healing: bool = False)
 
 
 def start(
-    prepared: Prepared, directory: DeploymentDir, *, tell: Tell, on: On | None = None, on_change: OnChange | None = None
+    prepared: Prepared,
+    directory: DeploymentDir,
+    *,
+    tell: Tell,
+    on: LaunchTarget | None = None,
+    on_change: OnChange | None = None,
 ) -> Deployment:
     """Start the engine; it has answered a real question when this returns."""
     if prepared.recipe is None:
         raise LaunchError("a plan with objections cannot be started")
-    on = on or On()
+    on = on or LaunchTarget()
     deployment = launch(
         prepared.recipe,
         directory,
         machine=on.machine,
         port=on.port,
         keeping=on.keeping,
-        on_change=on_change or told(tell),
+        on_change=on_change or tell_changes(tell),
     )
-    measure(directory, tell=tell)
+    measure_residuals(directory, tell=tell)
     return deployment
 
 
-def measure(directory: DeploymentDir, *, tell: Tell) -> Residuals | None:
+def measure_residuals(directory: DeploymentDir, *, tell: Tell) -> Residuals | None:
     """The engine's own figures beside the plan's, kept for the next plan; no engine is held up by it."""
     try:
         return read_back(directory)
@@ -59,7 +64,7 @@ def measure(directory: DeploymentDir, *, tell: Tell) -> Residuals | None:
         return None
 
 
-def told(tell: Tell) -> OnChange:
+def tell_changes(tell: Tell) -> OnChange:
     """A deployment's changes, in words, each once."""
     announced: list[str] = []
 

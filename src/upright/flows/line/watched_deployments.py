@@ -1,4 +1,4 @@
-"""Deployments by name, or all that run -> stations that read each in turns, until the stack closes."""
+"""Deployments that `top` and monitors read in turns, until the stack closes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from upright.facts import store
 from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
+from upright.serving.monitor.polling import DeploymentPoller, DeploymentReading, DeploymentSource, DeploymentSummary
 from upright.serving.monitor.power import PowerMeter, Watts
-from upright.serving.monitor.stations import DeploymentSource, Look, Sight, Station
 from upright.serving.monitor.target import deployment_target
 
 
-class Watched:
+class WatchedDeployments:
     """The stations of this call; without names, new deployments join."""
 
     def __init__(
@@ -26,11 +26,11 @@ class Watched:
         key_file: Path | None,
         every: float,
         stack: ExitStack,
-        look: Callable[[DeploymentDir], Look],
+        look: Callable[[DeploymentDir], DeploymentSummary],
     ) -> None:
         self._all, self._every, self._stack, self._look = not names and not urls, every, stack, look
         self._meters: dict[str | None, Callable[[], Watts | None]] = {}
-        self.stations: dict[str, Station] = {}
+        self.stations: dict[str, DeploymentPoller] = {}
         for name in names:
             self._add(store.find(name))
         for url in urls:
@@ -41,14 +41,14 @@ class Watched:
         """Deployments that came since; those that were stopped on purpose go."""
         if not self._all:
             return
-        for entry in store.listing():
+        for entry in store.list_deployments():
             if entry.deployment is not None and entry.deployment.state in {*RUNNING, "failed"}:
                 self._add(entry.directory)
         gone = [name for name, station in self.stations.items() if station.sight().look.state == "stopped"]
         for name in gone:
             self.stations.pop(name).__exit__(None, None, None)
 
-    def sights(self) -> list[Sight]:
+    def sights(self) -> list[DeploymentReading]:
         return [station.sight() for station in self.stations.values()]
 
     def _add(self, directory: DeploymentDir) -> None:
@@ -58,7 +58,7 @@ class Watched:
             )
 
     def _start(self, name: str, source: DeploymentSource, machine: str | None) -> None:
-        station = Station(source, self._every, self._meter(machine))
+        station = DeploymentPoller(source, self._every, self._meter(machine))
         self.stations[name] = self._stack.enter_context(station)
 
     def _meter(self, machine: str | None) -> Callable[[], Watts | None]:
@@ -71,7 +71,7 @@ class Watched:
         return self._meters[machine]
 
 
-def _source(directory: DeploymentDir, look: Callable[[], Look]) -> DeploymentSource:
+def _source(directory: DeploymentDir, look: Callable[[], DeploymentSummary]) -> DeploymentSource:
     deployment = directory.read(Deployment)
     target = deployment_target(deployment, directory.read(Recipe), directory.key_file)
     if target is None:
@@ -82,5 +82,5 @@ def _source(directory: DeploymentDir, look: Callable[[], Look]) -> DeploymentSou
 
 def _foreign_source(url: str, key_file: Path | None) -> DeploymentSource:
     name = url.partition("//")[2].strip("/") or url
-    look = Look(name=name, state="answers", base_url=url, next=f"curl -s {url.rstrip('/')}/health")
+    look = DeploymentSummary(name=name, state="answers", base_url=url, next=f"curl -s {url.rstrip('/')}/health")
     return DeploymentSource(lambda: look, url, key_file.read_text().strip() if key_file else None)

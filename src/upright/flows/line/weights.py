@@ -1,4 +1,4 @@
-"""A source + a Model -> the path that an engine is told: found on this disk, or fetched from here on."""
+"""The path of a model's weights: found on this disk, or fetched."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from pathlib import Path
 from upright.base import units
 from upright.base.errors import LaunchError
 from upright.facts.records.model import Model
-from upright.planning.requests.prepared import Locate
-from upright.serving.fetch import Arriving, find_weights
+from upright.planning.requests.preparation import Locate
+from upright.serving.fetch import BackgroundFetch, find_weights
 
 
-def on_disk(source: str, model: Model) -> str:
+def weights_on_disk(source: str, model: Model) -> str:
     """Where the engine finds the weights; an engine of ours downloads nothing by itself."""
     weights_path = _found(source, model)
     if weights_path is None:
         raise LaunchError(
-            f"the weights of {model.name} are not on this disk ({units.size(model.tensor_bytes)})",
+            f"the weights of {model.name} are not on this disk ({units.format_size(model.tensor_bytes)})",
             hint=f"upright fetch {repository(source, model)}",
         )
     return weights_path
 
 
-def fetched(source: str, weights: Arriving) -> Locate:
+def fetch_if_missing(source: str, weights: BackgroundFetch) -> Locate:
     """Weights that are not on this disk are fetched from here on, if they may be."""
 
     def locate(model: Model) -> str:

@@ -1,1 +1,1 @@
-"""A published claim -> the same run on this box, and how it compares."""
+"""A published claim, run again on this box and compared."""

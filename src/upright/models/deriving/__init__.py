@@ -1,1 +1,1 @@
-"""A configuration or a catalogue row -> what an engine builds: layers by kind, weights by class, by arithmetic."""
+"""Layers, tensors and weights of a model, derived from its configuration or its catalogue row."""

@@ -1,4 +1,4 @@
-"""Keys and a layer's kind -> what that layer keeps of the past, as engines build it.
+"""The KV cache of a layer by its kind of attention, as engines build it.
 
 Every function makes one layer. Widths are what is stored: heads that a family pads, doubles or shares are counted so.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from upright.facts.records.model import Attention, GqaAttention, SharedAttention
 from upright.models.deriving.keys import ConfigKeys
-from upright.models.deriving.patterns import Settings
+from upright.models.deriving.layer_patterns import Settings
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A configuration that is not understood -> the least and the most that its layers can keep.
+"""Lower and upper bound of the KV cache where a configuration is not fully understood.
 
 The most is every layer attending to everything with the widest heads that the file allows. The least depends on what is
 not understood: keys of experts leave attention as it was read, keys of indexes and draft layers only add to it, a layer
@@ -14,7 +14,7 @@ from typing import Any
 
 from upright.facts.records.model import Attention, GqaAttention, MlaAttention
 from upright.models.deriving.keys import ConfigKeys
-from upright.models.deriving.layers import Layer, grouped
+from upright.models.deriving.layers import Layer, count_alike
 
 Bounds = tuple[tuple[Attention, ...] | None, tuple[Attention, ...] | None]
 _OF_WEIGHTS = re.compile(r"expert|moe|router|intermediate|ffn|mlp|feed")
@@ -32,7 +32,7 @@ _FAMILY = frozenset({"architectures", "model_type"})
 
 
 def bounds(keys: ConfigKeys, stack: tuple[Layer, ...], refused: Mapping[str, str], told: tuple[str, ...]) -> Bounds:
-    read = grouped(stack)
+    read = count_alike(stack)
     if all(_OF_WEIGHTS.search(name) and not _OF_ATTENTION.search(name) for name in told):
         return read, read
     return _least(keys, read, refused, told), _most(keys, read, len(stack))

@@ -6,14 +6,18 @@ read it. What they leave over and what they refuse makes the reading "not unders
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
 from upright.base.errors import ReadError
+from upright.base.yaml12 import from_yaml
 from upright.facts import catalog
+from upright.facts.catalog.loader import OURS
 from upright.facts.catalog.rows.architecture import ArchitectureRow
 from upright.facts.records.model import Architecture, Experts, RopeScaling
 from upright.models.deriving.attention import BUILDERS, Builder, LayerPlace
@@ -21,16 +25,14 @@ from upright.models.deriving.bounds import bounds
 from upright.models.deriving.feedforward import FeedForward, feedforward
 from upright.models.deriving.keys import MOST_LAYERS, ConfigKeys
 from upright.models.deriving.latent import LATENT
-from upright.models.deriving.layers import Configured, Layer, grouped
-from upright.models.deriving.library import library_type
-from upright.models.deriving.patterns import FULL, pattern
+from upright.models.deriving.layer_patterns import FULL, layer_kinds
+from upright.models.deriving.layers import Layer, ParsedConfiguration, count_alike
+from upright.models.deriving.model_tensors import text_tensors
 from upright.models.deriving.recurrent import RECURRENT
-from upright.models.deriving.stack import text_tensors
-from upright.models.deriving.strictness import telling, twins
 from upright.models.deriving.tables import tables
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "text_model_config")
-SIGHT_PARTS = ("vision_config", "visual_config", "visual", "vit_config", "img_processor", "vision_tower_config")
+VISION_PARTS = ("vision_config", "visual_config", "visual", "vit_config", "img_processor", "vision_tower_config")
 _PLAIN = {
     "full_attention": "gqa",
     "sliding_attention": "gqa-window",
@@ -40,7 +42,7 @@ _ALL_BUILDERS: Mapping[str, Builder] = {**BUILDERS, **LATENT, **RECURRENT}
 _DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
 
 
-def configured(config: Mapping[str, Any], file: str = "config.json") -> Configured:
+def parse_configuration(config: Mapping[str, Any], file: str = "config.json") -> ParsedConfiguration:
     part = text_part(config)
     name = _name(config) or _name(part)
     row = family(config, part)
@@ -57,18 +59,18 @@ def configured(config: Mapping[str, Any], file: str = "config.json") -> Configur
         hidden_size=keys.required("hidden_size"),
         vocabulary_size=keys.required("vocab_size"),
         context_limit_tokens=keys.integer("max_position_embeddings", "model_max_length", "max_sequence_length"),
-        attention=grouped(stack),
+        attention=count_alike(stack),
         experts=_experts(stack),
         intermediate_size=next(
             (layer.feedforward.dense_width for layer in stack if layer.feedforward.dense_width), None
         ),
         rope_scaling=rope_scaling(part),
         draft_layers=_drafts(keys),
-        vision=any(isinstance(around.get(sight), Mapping) for around in wrappers(config) for sight in SIGHT_PARTS),
+        vision=any(isinstance(around.get(sight), Mapping) for around in wrappers(config) for sight in VISION_PARTS),
         tables=tables(keys),
     )
     tied = config.get("tie_word_embeddings") if part is not config else None
-    read = Configured(architecture, (), {}, (), stack, row, keys, tied if isinstance(tied, bool) else None)
+    read = ParsedConfiguration(architecture, (), {}, (), stack, row, keys, tied if isinstance(tied, bool) else None)
     keys.decides = "weights"
     tensors = text_tensors(read)
     refused, told = _told(config, part, keys, row, len(stack))
@@ -158,10 +160,10 @@ def _stack(keys: ConfigKeys, row: ArchitectureRow | None) -> tuple[Layer, ...]:
     if not 0 < layers <= MOST_LAYERS:
         raise ReadError(f"{keys.file} is broken: {layers} layers")
     if row is None:
-        kinds: tuple[str, ...] = pattern("uniform-window", keys, layers, {})
+        kinds: tuple[str, ...] = layer_kinds("uniform-window", keys, layers, {})
         feeds = feedforward("first-dense", keys, kinds, {})
         return tuple(_layer(keys, kinds, index, {}, {}, feeds[index]) for index in range(layers))
-    kinds = pattern(row.pattern, keys, layers, row.settings)
+    kinds = layer_kinds(row.pattern, keys, layers, row.settings)
     _rehearse(keys, row, kinds)
     feeds = feedforward(row.feedforward, keys, kinds, row.settings)
     return tuple(_layer(keys, kinds, index, row.kinds, row.settings, feeds[index]) for index in range(len(kinds)))
@@ -242,13 +244,15 @@ def _told(
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """What was refused, and every key to tell of: refused ones first, then leftovers of the text part and around it."""
     refused = keys.all_refused()
-    told = [*refused, *telling(keys.left_over(twins()), layers, known=row is not None)]
+    told = [*refused, *memory_keys(keys.left_over(key_aliases()), layers, known=row is not None)]
     if row is None:
         told.insert(0, "architectures" if _name(config) or _name(part) else "model_type")
     if part is not config:
-        around = ((name, entry) for name, entry in config.items() if name not in (*TEXT_PARTS, *SIGHT_PARTS))
+        around = ((name, entry) for name, entry in config.items() if name not in (*TEXT_PARTS, *VISION_PARTS))
         told += [
-            name for name in telling(around, layers, known=True) if name not in told and not _same(name, config, part)
+            name
+            for name in memory_keys(around, layers, known=True)
+            if name not in told and not _same(name, config, part)
         ]
     return refused, tuple(dict.fromkeys(told))
 
@@ -261,3 +265,79 @@ def _same(name: str, config: Mapping[str, Any], part: Mapping[str, Any]) -> bool
 def _name(config: Mapping[str, Any]) -> str | None:
     names = config.get("architectures")
     return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else None
+
+
+@dataclass(frozen=True)
+class LibraryType:
+    """A configuration class as recorded by scripts/record-library-defaults."""
+
+    defaults: Mapping[str, Any]
+    names: Mapping[str, str]
+    """Another spelling for each key, both ways."""
+    source: str
+
+
+def library_type(model_type: str | None) -> LibraryType:
+    recorded = _recorded()
+    row = recorded["types"].get(model_type) if model_type else None
+    if row is None:
+        return LibraryType({}, {}, "")
+    names = row.get("names", {})
+    both = {**{other: name for name, other in names.items()}, **names}
+    return LibraryType(row["keys"], both, f"{recorded['source']} {row['class']}")
+
+
+@cache
+def _recorded() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((OURS / "library_defaults.json").read_text(encoding="utf-8"))
+    return content
+
+
+_MOST_TOLD = 40
+
+
+def memory_keys(left_over: Iterable[tuple[str, Any]], layers: int, *, known: bool) -> tuple[str, ...]:
+    """The names to tell, as the file spells them."""
+    inert, endings, smells = _lists()
+    told = []
+    for path, entry in left_over:
+        name = path.rpartition(".")[2]
+        if _off(entry) or name in inert or name.startswith("_") or endings.search(name):
+            continue
+        if not known or smells.search(name.lower()) or _layered(entry, layers):
+            told.append(path)
+    return tuple(told[:_MOST_TOLD])
+
+
+def _off(entry: Any) -> bool:
+    return entry is None or entry is False or entry == 0 or (isinstance(entry, str | list | Mapping) and not entry)
+
+
+def _layered(entry: Any, layers: int) -> bool:
+    """A list with a value for each layer, or a mapping: a shape that decides something."""
+    if isinstance(entry, Mapping):
+        return True
+    return isinstance(entry, list) and len(entry) >= max(4, layers)
+
+
+@cache
+def key_aliases() -> Mapping[str, str]:
+    """Keys that are another name for a key."""
+    names: dict[str, str] = _rows()["twins"]
+    return names
+
+
+@cache
+def _rows() -> dict[str, Any]:
+    content: dict[str, Any] = from_yaml((OURS / "keys.yaml").read_text(encoding="utf-8"))
+    return content
+
+
+@cache
+def _lists() -> tuple[frozenset[str], re.Pattern[str], re.Pattern[str]]:
+    content = _rows()
+    return (
+        frozenset(name for group in content["inert"] for name in group["keys"]),
+        re.compile("|".join(content["endings"])),
+        re.compile("|".join(content["smells"])),
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from upright.models.deriving.keys import LARGEST, ConfigKeys
-from upright.models.deriving.patterns import Settings
+from upright.models.deriving.layer_patterns import Settings
 
 COUNTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
 ACTIVE = (

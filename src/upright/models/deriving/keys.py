@@ -1,4 +1,4 @@
-"""A configuration's keys -> their values, with a list of who was asked for.
+"""Keys of a configuration with checked types, and a record of which were asked for.
 
 A reader can only use what it names, so what nobody named is left over and can be told. A key that is absent is taken
 from the library's defaults for this type of model, and that is noted: a default is a fact about the library, not about
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from upright.base.errors import ReadError
-from upright.base.foreign import on_one_line
+from upright.base.untrusted_text import on_one_line
 from upright.facts.records.model import LibraryDefault
 
 LARGEST = 2**40

@@ -1,4 +1,4 @@
-"""Keys and a layer's kind -> what layers of latent and of compressed attention keep of the past."""
+"""The KV cache of layers with latent (MLA) and compressed attention."""
 
 from __future__ import annotations
 

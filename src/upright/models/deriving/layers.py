@@ -1,4 +1,4 @@
-"""What a configuration says: its layers, one by one and grouped, and the keys that are still to be asked."""
+"""A parsed configuration: its layers, one by one and counted, and its keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from upright.facts.catalog.rows.architecture import ArchitectureRow
 from upright.facts.records.model import Architecture, Attention, LibraryDefault
 from upright.models.deriving.feedforward import FeedForward
 from upright.models.deriving.keys import ConfigKeys
-from upright.models.deriving.shelf import ShelfTensor
+from upright.models.deriving.tensor_builder import DerivedTensor
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Configured:
+class ParsedConfiguration:
     """What a configuration says."""
 
     architecture: Architecture
@@ -37,11 +37,11 @@ class Configured:
     """Of the text part, for what is still to be asked: weights."""
     tied: bool | None = None
     """Whether the output shares the embedding, where the outer part of the file says so."""
-    tensors: tuple[ShelfTensor, ...] = ()
+    tensors: tuple[DerivedTensor, ...] = ()
     """Every tensor of the text model, by shape."""
 
 
-def grouped(stack: tuple[Layer, ...]) -> tuple[Attention, ...]:
+def count_alike(stack: tuple[Layer, ...]) -> tuple[Attention, ...]:
     """Layers that are alike, counted: recurrent ones, then those that see everything, then windows."""
     counts = Counter(kind for layer in stack for kind in layer.attention)
     kinds = sorted(counts, key=lambda kind: (kind.kind == "shared", kind.kind != "linear", _bounded(kind)))

@@ -1,4 +1,4 @@
-"""A repository that the catalogue does not list -> Model, by the model and the scheme that its name tells.
+"""A Model of a repository that the catalogue does not list, by the model and the scheme in its name.
 
 Only where the hub cannot be asked: `unsloth/gpt-oss-120b-GGUF:Q4_K_M` is gpt-oss-120b with the bits of Q4_K_M, and
 `owner/Qwen3-235B-A22B-AWQ` is that model in AWQ. Sizes are derived, as of any build whose files nobody read. A name
@@ -14,8 +14,8 @@ from upright.facts import catalog
 from upright.facts.catalog.rows.base import Fact
 from upright.facts.catalog.rows.model import Artifact, ModelRow
 from upright.facts.records.model import Model
-from upright.models.deriving.catalogued import record, records
-from upright.models.deriving.typed_gguf import of_type
+from upright.models.deriving.catalogue_models import record, records
+from upright.models.deriving.typed_gguf import gguf_of_type
 
 _WHY = "by its name: the hub could not be asked"
 # What the end of a repository's name says of its weights, and the row of `schemes` that stands for it.
@@ -37,7 +37,7 @@ _AGAIN = re.compile(r"(?<=fp[48])[-_]v\d$")
 """A scheme that a maker published twice: `FP4-v2`."""
 
 
-def named_build(text: str) -> Model | None:
+def build_by_name(text: str) -> Model | None:
     """None if the name does not tell a model of the catalogue and how it is stored."""
     repository, _, quant = text.partition(":")
     _, _, name = repository.partition("/")
@@ -48,14 +48,14 @@ def named_build(text: str) -> Model | None:
         return None
     if ("gguf" in name.lower()) is not bool(quant):
         return None
-    return of_type(row, text) if quant else _of_scheme(row, repository, name)
+    return gguf_of_type(row, text) if quant else _of_scheme(row, repository, name)
 
 
-def told_by_name(model: Model) -> bool:
+def is_build_by_name(model: Model) -> bool:
     """Whether this is such a build: not read, and no artifact that the catalogue lists."""
     if model.basis == "read" or model.files:
         return False
-    return catalog.find_model(model.source) is None and named_build(model.source) is not None
+    return catalog.find_model(model.source) is None and build_by_name(model.source) is not None
 
 
 def _stems(name: str) -> Iterator[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from upright.facts.records.model import LinearAttention
-from upright.models.deriving.shelf import Shelf, Sizes
+from upright.models.deriving.tensor_builder import Sizes, TensorBuilder
 
 
-def gdn(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
+def gdn(shelf: TensorBuilder, kind: LinearAttention, sizes: Sizes) -> None:
     keys, hidden = sizes.keys, sizes.hidden
     heads = keys.integer("linear_num_value_heads") or kind.heads or 1
     key_heads = keys.integer("linear_num_key_heads") or heads
@@ -29,7 +29,7 @@ def gdn(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
     shelf.linear("attention", "linear_attn.out_proj", hidden, valued)
 
 
-def kda(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
+def kda(shelf: TensorBuilder, kind: LinearAttention, sizes: Sizes) -> None:
     heads = kind.heads or 1
     width = round(((kind.state_elements or 0) / heads) ** 0.5)
     kernel = (kind.conv_elements or 0) // max(1, 3 * heads * width) + 1
@@ -53,7 +53,7 @@ def kda(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
     shelf.linear("attention", "self_attn.o_proj", hidden, inner)
 
 
-def mamba2(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
+def mamba2(shelf: TensorBuilder, kind: LinearAttention, sizes: Sizes) -> None:
     keys, heads = sizes.keys, kind.heads or 1
     state = keys.integer("ssm_state_size", "mamba_d_state", "state_size") or 1
     groups = keys.integer("n_groups", "mamba_n_groups", "mamba_ngroups") or 1
@@ -72,7 +72,7 @@ def mamba2(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
     shelf.linear("attention", "mixer.out_proj", sizes.hidden, inner, bias=biased)
 
 
-def mamba(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
+def mamba(shelf: TensorBuilder, kind: LinearAttention, sizes: Sizes) -> None:
     keys, hidden = sizes.keys, sizes.hidden
     state = keys.integer("mamba_d_state", "state_size") or 1
     kernel, inner = keys.integer("mamba_d_conv", "conv_kernel") or 4, (kind.state_elements or 0) // state
@@ -93,7 +93,7 @@ def mamba(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
             shelf.add("attention", f"mamba.{name}.weight", width)
 
 
-def lightning(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
+def lightning(shelf: TensorBuilder, kind: LinearAttention, sizes: Sizes) -> None:
     heads = kind.heads or 1
     inner = heads * round(((kind.state_elements or 0) / heads) ** 0.5)
     shelf.linear("attention", "self_attn.qkv_proj", 3 * inner, sizes.hidden)
@@ -102,7 +102,7 @@ def lightning(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
     shelf.linear("attention", "self_attn.out_proj", sizes.hidden, inner)
 
 
-def conv(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
+def conv(shelf: TensorBuilder, kind: LinearAttention, sizes: Sizes) -> None:
     if sizes.trait("streams"):
         _streams(shelf, kind, sizes)
         return
@@ -115,7 +115,7 @@ def conv(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
     shelf.linear("attention", "conv.out_proj", hidden, hidden, bias=biased)
 
 
-def _streams(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
+def _streams(shelf: TensorBuilder, kind: LinearAttention, sizes: Sizes) -> None:
     """Inkling: convolutions on keys, values and both outputs, a channel each."""
     kernel = sizes.keys.integer("sconv_kernel_size") or 4
     width = kind.state_elements or 0
@@ -124,7 +124,7 @@ def _streams(shelf: Shelf, kind: LinearAttention, sizes: Sizes) -> None:
     shelf.add("attention", "mlp_sconv.conv1d.weight", sizes.hidden, 1, kernel)
 
 
-RULES: Mapping[str, Callable[[Shelf, LinearAttention, Sizes], None]] = {
+RULES: Mapping[str, Callable[[TensorBuilder, LinearAttention, Sizes], None]] = {
     "gdn": gdn,
     "kda": kda,
     "mamba2": mamba2,

@@ -1,4 +1,4 @@
-"""A model of the catalogue and a GGUF type -> a record of such a file, though nobody named one: `glm-4.7:IQ4_XS`.
+"""A Model of a catalogue name and a GGUF type that no artifact lists: `glm-4.7:IQ4_XS`.
 
 Sizes follow from the bits of the type and the shapes of the model; builders of one type differ (see the test of sizes).
 """
@@ -13,14 +13,14 @@ from upright.facts import catalog
 from upright.facts.catalog.rows.base import Fact
 from upright.facts.catalog.rows.model import Artifact, ModelRow, SchemeRow
 from upright.facts.records.model import Model
-from upright.models.deriving.catalogued import record
+from upright.models.deriving.catalogue_models import record
 
 _REPACKED = re.compile(r"_R[48]$", re.IGNORECASE)
 """Rows interleaved for the processor: the same bits, which the fork alone loads."""
 _MXFP4_BITS = 4.25
 
 
-def of_type(row: ModelRow, text: str) -> Model | None:
+def gguf_of_type(row: ModelRow, text: str) -> Model | None:
     """None if what follows the colon is no GGUF type that the catalogue knows, or the model's shapes are not known."""
     repository, _, quant = text.partition(":")
     scheme = _scheme(_REPACKED.sub("", quant))

@@ -1,4 +1,4 @@
-"""A file, here or far away -> its first bytes, fetched as a parser asks for them.
+"""Files that are read by ranges, local or remote: only as many bytes as a parser asks for.
 
 Parsers see a Window and never know whether it grows from a disk or from range requests.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from upright.base.errors import ReadError
-from upright.base.units import size
+from upright.base.units import format_size
 
 HEADER_LIMIT_BYTES = 64_000_000
 """The longest header that is read: 300,000 tensors in one file, or six of the largest GGUF vocabularies."""
@@ -86,7 +86,7 @@ class BlobWindow:
                 hint="download the file again",
             )
         if end > HEADER_LIMIT_BYTES:
-            raise ReadError(f"{self.blob.name} has a {what} longer than {size(HEADER_LIMIT_BYTES)}; refused")
+            raise ReadError(f"{self.blob.name} has a {what} longer than {format_size(HEADER_LIMIT_BYTES)}; refused")
 
     def _extend(self, end: int) -> None:
         end = min(end, self.blob.size_bytes, HEADER_LIMIT_BYTES)

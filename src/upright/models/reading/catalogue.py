@@ -1,4 +1,4 @@
-"""A name of the catalogue -> Model on the catalogue's word: offline, before anything is downloaded."""
+"""A Model by its catalogue name: offline, before anything is downloaded."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from upright.base.errors import ReadError
 from upright.facts import catalog
 from upright.facts.catalog.sister_releases import artifacts_of, release_named
 from upright.facts.records.model import Model
-from upright.models.deriving.catalogued import record
-from upright.models.reading.names import family_of
+from upright.models.deriving.catalogue_models import record
+from upright.models.reading.tensor_names import family_of
 
 
 def from_catalog(source: str) -> Model | None:

@@ -1,11 +1,11 @@
-"""Text of a config.json -> its mapping; what it means is `deriving`'s to say."""
+"""config.json parsed; `models.deriving` says what it means."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import ReadError
 
 CONFIG_LIMIT_BYTES = 4_000_000
@@ -13,7 +13,7 @@ CONFIG_LIMIT_BYTES = 4_000_000
 
 def parse_config(text: bytes, file: str) -> Mapping[str, Any]:
     try:
-        config = decoded(text.decode("utf-8-sig"))
+        config = parse_json(text.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ReadError(f"{file} is not JSON") from None
     if not isinstance(config, dict):

@@ -14,7 +14,7 @@ from typing import Any
 
 from upright.base.errors import ReadError
 from upright.models.reading.blobs import BlobWindow
-from upright.models.reading.rows import rows
+from upright.models.reading.rows import catalogue_file
 from upright.models.reading.tensors import TENSOR_LIMIT, Header, TensorLayout
 
 MAGIC = b"GGUF"
@@ -58,7 +58,7 @@ class GgmlType:
 
 
 @dataclass(frozen=True)
-class ArrayOf:
+class OmittedArray:
     """Stands for an array or a text too long to keep."""
 
     count: int
@@ -66,7 +66,7 @@ class ArrayOf:
 
 @lru_cache(maxsize=1)
 def ggml_types() -> Mapping[int, GgmlType]:
-    return {row.pop("id"): GgmlType(**row) for row in (dict(row) for row in rows("ggml_types.yaml")["types"])}
+    return {row.pop("id"): GgmlType(**row) for row in (dict(row) for row in catalogue_file("ggml_types.yaml")["types"])}
 
 
 def parse(window: BlobWindow) -> Header:
@@ -162,7 +162,7 @@ class _Reader:
             return self._take(length).decode(errors="replace")
         self.window.need(self.offset + length, f"text {key}")
         self.offset += length
-        return ArrayOf(length)
+        return OmittedArray(length)
 
     def tensor_info(self) -> tuple[str, TensorLayout, int]:
         name = self.text("tensor name")
@@ -211,7 +211,7 @@ class _Reader:
         self.window.need(end, f"array {key}")
         start, self.offset = self.offset, end
         if count > _KEPT_ELEMENTS:
-            return ArrayOf(count)
+            return OmittedArray(count)
         return Struct(f"<{count}{scalar.format[1:]}").unpack_from(self.window.data, start)
 
     def _strings_array(self, count: int, key: str) -> Any:
@@ -228,7 +228,7 @@ class _Reader:
         window.need(offset, f"array {key}")
         start, self.offset = self.offset, offset
         if count > _KEPT_ELEMENTS or offset - start > _KEPT_BYTES:
-            return ArrayOf(count)
+            return OmittedArray(count)
         return tuple(self._strings_from(start, count))
 
     def _strings_from(self, offset: int, count: int) -> Iterator[str]:

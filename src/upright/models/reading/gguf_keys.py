@@ -19,8 +19,8 @@ from upright.facts.records.model import (
     RopeScaling,
     SharedAttention,
 )
-from upright.models.reading.gguf import ArrayOf
-from upright.models.reading.names import Family, family_of
+from upright.models.reading.gguf import OmittedArray
+from upright.models.reading.tensor_names import Family, family_of
 
 _LARGEST = 2**40
 _MOST_LAYERS = 10_000
@@ -152,7 +152,7 @@ class GgufKeys:
 
 def _vocabulary(keys: GgufKeys) -> int:
     tokens = keys.metadata.get("tokenizer.ggml.tokens")
-    if isinstance(tokens, ArrayOf):
+    if isinstance(tokens, OmittedArray):
         return tokens.count
     if isinstance(tokens, tuple):
         return len(tokens)

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 from upright.base import bounds
 from upright.base.errors import ReadError, UnreachedError, UsageError
-from upright.base.foreign import fit, on_one_line
-from upright.base.units import size
+from upright.base.units import format_size
+from upright.base.untrusted_text import checked_name, on_one_line
 from upright.models.reading.blobs import Blob, LocalBlob
 from upright.models.reading.cache import cached_file
 
@@ -92,7 +92,7 @@ class Repository:
     def __init__(self, hub: Hub, repo: str, revision: str | None, traffic: Traffic) -> None:
         self.title = repo
         self.repo = repo
-        self._wire = Wire(hub, traffic)
+        self._wire = HubConnection(hub, traffic)
         try:
             self.revision, self.files = self._listing(revision or "main")
         except BaseException:
@@ -119,7 +119,7 @@ class Repository:
         path = f"/api/models/{quote(self.repo)}/revision/{quote(revision, safe='')}?blobs=true"
         body = self._wire.whole(path, _LISTING_LIMIT_BYTES, self.repo, revision)
         try:
-            listing = bounds.parsed(body.decode(), _LISTING_VALUES)
+            listing = bounds.parse_peer_json(body.decode(), _LISTING_VALUES)
             entries = [entry for entry in listing["siblings"] if _is_file(entry)]
             commit = listing["sha"]
         except bounds.ExceededError as error:
@@ -134,7 +134,7 @@ class Repository:
 class RemoteBlob:
     """A file of a repository, read by ranges."""
 
-    def __init__(self, wire: Wire, repo: str, revision: str, name: str, size_bytes: int) -> None:
+    def __init__(self, wire: HubConnection, repo: str, revision: str, name: str, size_bytes: int) -> None:
         self.name = name
         self.size_bytes = size_bytes
         self._wire = wire
@@ -190,7 +190,7 @@ class _TryAgainError(Exception):
         """The host's name has no address: there is no network here, or no such host."""
 
 
-class Wire:
+class HubConnection:
     """Exchanges with the hub and the hosts it sends us to."""
 
     def __init__(self, hub: Hub, traffic: Traffic) -> None:
@@ -226,7 +226,7 @@ class Wire:
     def _short(self, response: httpx2.Response, limit_bytes: int, title: str) -> bytes:
         content = b"".join(self.body(response, limit_bytes + 1))
         if len(content) > limit_bytes:
-            raise ReadError(f"the hub's answer about {title} is longer than {size(limit_bytes)}; refused")
+            raise ReadError(f"the hub's answer about {title} is longer than {format_size(limit_bytes)}; refused")
         return content
 
     def exchange(self, url: str, headers: dict[str, str], title: str) -> _Exchange:
@@ -246,7 +246,7 @@ class Wire:
                 if left <= 0:
                     return
         except httpx2.TransportError as error:
-            raise _TryAgainError(f"the connection dropped ({bounds.fault(error)})") from None
+            raise _TryAgainError(f"the connection dropped ({bounds.describe_failure(error)})") from None
 
     def send(self, url: str, headers: dict[str, str], title: str) -> httpx2.Response:
         """One request, and those that redirects ask for."""
@@ -256,12 +256,12 @@ class Wire:
             try:
                 request = self._client.build_request("GET", url, headers=headers | self._authorisation(url))
                 self._traffic.count(requests=1)
-                with bounds.within(self._hub.silence_seconds):  # for its head: a body may take as long as it moves
+                with bounds.time_limit(self._hub.silence_seconds):  # for its head: a body may take as long as it moves
                     response = self._client.send(request, stream=True)
             except httpx2.TransportError as error:
                 if _is_nameless(error):
                     raise _TryAgainError(f"{_host(url)} cannot be resolved", nameless=True) from None
-                raise _TryAgainError(f"no connection to {_host(url)} ({bounds.fault(error)})") from None
+                raise _TryAgainError(f"no connection to {_host(url)} ({bounds.describe_failure(error)})") from None
             except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
                 raise ReadError(f"the hub sends {title} to an address that cannot be read") from None
             if response.is_redirect:
@@ -329,7 +329,7 @@ class _Pace:
 class _Exchange:
     """`with wire.exchange(...) as response`, closed whatever happens."""
 
-    def __init__(self, wire: Wire, url: str, headers: dict[str, str], title: str) -> None:
+    def __init__(self, wire: HubConnection, url: str, headers: dict[str, str], title: str) -> None:
         self._arguments = (url, headers, title)
         self._wire = wire
 
@@ -367,7 +367,7 @@ def _hex(value: object, digits: int) -> str | None:
 def _inside(name: str) -> bool:
     """Below the folder that it will lie in. ReadError of a name that no file should have."""
     try:
-        fit(name)
+        checked_name(name)
     except UsageError as error:
         raise ReadError(f"the hub lists a file that cannot be kept: {error.message}") from None
     return not name.startswith("/") and ".." not in name.split("/") and "\\" not in name

@@ -1,4 +1,4 @@
-"""Tensors of all files -> kinds and how many tensors are of each.
+"""Tensors of all files counted by kind.
 
 Experts of a layer are alike: 200,000 tensors are a few thousand kinds, and everything after this step works on kinds.
 """
@@ -44,7 +44,7 @@ class TensorTally:
         self.bytes = 0
 
 
-class Stock:
+class TensorInventory:
     """What all files hold together. Files may come from several threads."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A directory on this machine -> names, sizes and blobs. `hub.Repository` is the same for a repository."""
+"""Files of an artifact in a local directory; `hub.Repository` is the same for a repository."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from upright.base.errors import ReadError
-from upright.base.units import size
+from upright.base.units import format_size
 from upright.models.reading.blobs import Blob, LocalBlob
 
 
@@ -47,5 +47,5 @@ def read_small(place: ArtifactPlace, name: str, limit_bytes: int) -> bytes:
     """A whole file that must not be long."""
     blob = place.blob(name)
     if blob.size_bytes > limit_bytes:
-        raise ReadError(f"{name} of {place.title} has {size(blob.size_bytes)}; refused")
+        raise ReadError(f"{name} of {place.title} has {format_size(blob.size_bytes)}; refused")
     return b"".join(blob.pieces(0, blob.size_bytes))

@@ -1,4 +1,4 @@
-"""Kinds of safetensors -> weights in the format they were quantised to.
+"""The quantisation format of stored weights, from tensor types, shapes and scales.
 
 What is stored decides (types, shapes and the companions of a weight); the declaration in config.json only says what the
 headers cannot: how many bits are packed into an integer.
@@ -24,7 +24,7 @@ _FUSED = re.compile(r"(.*)_(blocks|scales)")
 _PACKED_BITS = 32
 
 
-class Stored(NamedTuple):
+class StoredKind(NamedTuple):
     """One kind, and what it holds."""
 
     kind: TensorKind
@@ -42,7 +42,7 @@ class _Module:
     roles: dict[str, TensorKind] = field(default_factory=dict)
 
 
-def declared(config: Mapping[str, Any]) -> str | None:
+def declared_method(config: Mapping[str, Any]) -> str | None:
     """The method that config.json names."""
     method = _declaration(config).get("quant_method")
     return method if isinstance(method, str) else None
@@ -57,7 +57,7 @@ def packed_bits(config: Mapping[str, Any]) -> int | None:
     return None
 
 
-def stored_formats(stock: Mapping[TensorKind, TensorTally], config: Mapping[str, Any]) -> Iterator[Stored]:
+def stored_formats(stock: Mapping[TensorKind, TensorTally], config: Mapping[str, Any]) -> Iterator[StoredKind]:
     modules: dict[str, _Module] = {}
     homes: list[tuple[TensorKind, str, _Module]] = []
     for kind in stock:
@@ -65,18 +65,18 @@ def stored_formats(stock: Mapping[TensorKind, TensorTally], config: Mapping[str,
         module = modules.setdefault(home, _Module())
         module.roles.setdefault(role, kind)
         homes.append((kind, role, module))
-    bits, method = packed_bits(config), declared(config)
+    bits, method = packed_bits(config), declared_method(config)
     named: dict[int, tuple[str, int]] = {}
     for kind, role, module in homes:
         if id(module) not in named:
             named[id(module)] = _format(module.roles, bits or 4, method)
         label, per_element = named[id(module)]
         if role in COMPANIONS:
-            yield Stored(kind, stock[kind], label or kind.dtype, 0)
+            yield StoredKind(kind, stock[kind], label or kind.dtype, 0)
         elif role in _PAYLOADS and label:
-            yield Stored(kind, stock[kind], label, kind.elements * per_element)
+            yield StoredKind(kind, stock[kind], label, kind.elements * per_element)
         else:
-            yield Stored(kind, stock[kind], kind.dtype, kind.elements)
+            yield StoredKind(kind, stock[kind], kind.dtype, kind.elements)
 
 
 _PAYLOADS = frozenset({"weight", "weight_packed", "qweight", "blocks"})

@@ -10,7 +10,7 @@ from upright.base.yaml12 import from_yaml
 
 
 @cache
-def rows(path: str) -> Any:
+def catalogue_file(path: str) -> Any:
     """`ggml_types.yaml` and the like; callers must not change what they get."""
     text = files("upright.facts.catalog").joinpath(path).read_text(encoding="utf-8")
     return from_yaml(text)

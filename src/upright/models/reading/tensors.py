@@ -1,4 +1,4 @@
-"""Tensors as a header lists them -> the exact account of their file.
+"""The tensors of a file's header, checked: every byte is header, tensor or padding.
 
 Every byte of a file is header, tensor or padding; a header that claims otherwise is refused here. Tensors are kept as
 columns: a repository may have 200,000 of them, of a few dozen layouts.

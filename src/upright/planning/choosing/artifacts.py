@@ -1,4 +1,4 @@
-"""MODEL as people write it -> the artifacts to choose from, and those to offer if none fits.
+"""The artifacts that a typed MODEL may mean, and those to offer if none fits.
 
 A name of the catalogue means any of its artifacts, the name of a release any of that release; a repository means that
 one, with its sisters as offers. What the catalogue knows is planned offline, on its word; everything else is read, or
@@ -12,20 +12,20 @@ from dataclasses import dataclass
 
 from upright.base.errors import UnreachedError, UsageError
 from upright.facts import catalog
-from upright.facts.catalog.loader import one_catalogue
+from upright.facts.catalog.loader import catalogue_snapshot
 from upright.facts.catalog.model_records import row_of
 from upright.facts.catalog.rows.model import Artifact, ModelRow
 from upright.facts.catalog.sister_releases import artifacts_of, release_named
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
-from upright.models.deriving.catalogued import record
-from upright.models.deriving.named_builds import named_build
-from upright.models.deriving.typed_gguf import of_type
-from upright.planning.choosing.ranking import faithful, order
-from upright.planning.choosing.search import best_way, ways_on
-from upright.planning.choosing.told_sizes import least_of_type, may_be_placed, may_fit
-from upright.planning.placement.offering import known_to_serve
+from upright.models.deriving.catalogue_models import record
+from upright.models.deriving.named_builds import build_by_name
+from upright.models.deriving.typed_gguf import gguf_of_type
+from upright.planning.choosing.estimated_sizes import least_of_type, may_be_placed, may_fit
+from upright.planning.choosing.ranking import faithful, ranking_key
+from upright.planning.choosing.search import best_plan, configurations_on
+from upright.planning.placement.engine_support import known_to_serve
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LazyRecords(Iterable[Model]):
         return iter(self._made)
 
 
-def choice(text: str, read: Callable[[str], Model]) -> ArtifactChoice:
+def artifact_choice(text: str, read: Callable[[str], Model]) -> ArtifactChoice:
     """`read` reads headers: planning itself opens no file. A path is the caller's to read."""
     row = catalog.find_model(text)
     if row is None:
@@ -68,7 +68,7 @@ def choice(text: str, read: Callable[[str], Model]) -> ArtifactChoice:
     if named:
         return _of_artifact(text, row, named, read)
     if ":" in text:
-        if typed := of_type(row, text):
+        if typed := gguf_of_type(row, text):
             return ArtifactChoice(typed, others=LazyRecords(row, row.artifacts))
         known = ", ".join(sorted(name for artifact in row.artifacts for name in _names(artifact) if "/" in name))
         types = "a GGUF is also planned by its type, such as Q4_K_M or IQ4_XS"
@@ -85,7 +85,7 @@ def _read_or_named(text: str, read: Callable[[str], Model]) -> Model:
     try:
         return read(text)
     except UnreachedError:
-        if (model := named_build(text)) is None:
+        if (model := build_by_name(text)) is None:
             raise
         return model
 
@@ -102,7 +102,7 @@ _OWN_TYPES = ("Q4_K_M", "Q3_K_M", "Q2_K")
 """Types that every builder of GGUFs makes, more bits first."""
 
 
-def own_type(box: Box, goal: Goal, than: Model) -> Plan | None:
+def own_quant_plan(box: Box, goal: Goal, than: Model) -> Plan | None:
     """The plan of this model as a GGUF of a usual type, the first that fits and is as fast as is asked.
 
     None also where no engine is known to serve its architecture so. No file is named: sizes follow from the type.
@@ -113,10 +113,10 @@ def own_type(box: Box, goal: Goal, than: Model) -> Plan | None:
     room = sum(figure.value or 0 for figure in (box.memory_bytes, *(gpu.memory_bytes for gpu in box.gpus)))
     wanted = _for_any_model(goal)
     for gguf_type in (name for name in _OWN_TYPES if least_of_type(row, name) < room):
-        typed = of_type(row, f"{row.id}:{gguf_type}")
+        typed = gguf_of_type(row, f"{row.id}:{gguf_type}")
         if typed is None or not typed.tensor_bytes < min(than.tensor_bytes, room):
             continue
-        best = best_way(box, typed.model_copy(update={"name": f"{row.id}:{gguf_type}"}), wanted)
+        best = best_plan(box, typed.model_copy(update={"name": f"{row.id}:{gguf_type}"}), wanted)
         if best.fits and (goal.minimum_tokens_per_second is None or best.speed is not None):
             return best
     return None
@@ -126,13 +126,13 @@ _TRIED_FOR_SPEED = 10
 """The smallest models of the catalogue: where these are too slow, larger ones are, and each takes a while to plan."""
 
 
-@one_catalogue()
-def smaller(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
+@catalogue_snapshot()
+def smaller_models(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[Plan]:
     """Plans of the largest other models of the catalogue that fit the box, as fast as is asked."""
     plans: list[Plan] = []
     known = [row for row in catalog.models() if (row.parameters.value or 0) < 0.9 * than.parameters]
     speed, wanted = goal.minimum_tokens_per_second, _for_any_model(goal)
-    largest, ways = sorted(known, key=lambda row: -(row.parameters.value or 0)), ways_on(box)
+    largest, ways = sorted(known, key=lambda row: -(row.parameters.value or 0)), configurations_on(box)
     for row in largest if speed is None else largest[-_TRIED_FOR_SPEED:]:
         best = _best_of(row, box, wanted, ways)
         if best is not None and best.fits and (speed is None or best.speed is not None):
@@ -151,9 +151,9 @@ def _best_of(row: ModelRow, box: Box, goal: Goal, ways: Callable[[Model, Goal], 
     native = made[0] if made and told[0] is row.artifacts[0] else None
     placeable = {model.name: model for model in made if may_be_placed(model, box)}
     if native is not None and native.name in placeable:
-        return best_way(box, native, goal, choose_from=[model for model in placeable.values() if model is not native])
+        return best_plan(box, native, goal, choose_from=[model for model in placeable.values() if model is not native])
     planned = (way for model in placeable.values() if faithful(model) for way in ways(model, goal))
-    return min(planned, key=lambda way: order(way, placeable[way.model], native, box), default=None)
+    return min(planned, key=lambda way: ranking_key(way, placeable[way.model], native, box), default=None)
 
 
 def _for_any_model(goal: Goal) -> Goal:

@@ -1,4 +1,4 @@
-"""A plan that does not fit -> the nearest things that would, each of them planned.
+"""The nearest plans that fit, where the one that was asked for does not.
 
 Settings first (the same weights), then other artifacts of the model. Nothing is offered that was not checked.
 """
@@ -9,15 +9,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from upright.base.units import memory, size, tokens
+from upright.base.units import format_memory, format_size, format_tokens
 from upright.engines import ENGINES
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Nearest, Plan
+from upright.planning.choosing.goal_checks import fp8_images
 from upright.planning.choosing.ranking import faithful
-from upright.planning.choosing.wishes import fp8_images
-from upright.planning.placement.answer import rounded_down
-from upright.planning.placement.fraction import OPTION, share_of
-from upright.planning.placement.offering import shares_cache
+from upright.planning.placement.engine_support import supports_dcp
+from upright.planning.placement.gpu_memory_utilization import OPTION, gpu_share
+from upright.planning.placement.plan_limits import rounded_down
 
 Planner = Callable[[Model, Goal], Plan]
 MOST = 5
@@ -25,9 +25,9 @@ _STEP_TOKENS = 1024
 _IN_BF16 = "--kv-dtype bf16"
 SMALL_CONTEXT_TOKENS = 8_192
 GPU_COUNTS = (2, 4, 8, 16)
-RANK_WISHES = ("tensor_parallel", "pipeline_parallel", "decode_context_parallel")
+RANK_OPTIONS = ("tensor_parallel", "pipeline_parallel", "decode_context_parallel")
 # Wishes that were made for one artifact: another one has ways of its own.
-ARTIFACT_WISHES = ("engine", "engine_version", "kv_dtype", "memory_fraction", *RANK_WISHES)
+ARTIFACT_OPTIONS = ("engine", "engine_version", "kv_dtype", "memory_fraction", *RANK_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ def _with_newer(
     plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, grown: Callable[[int], Planner] | None
 ) -> tuple[Nearest, ...]:
     """A version that is too old is no way whatever else changes: a newer one, and what that needs."""
-    from upright.planning.choosing.releases import new_enough
+    from upright.planning.choosing.releases import oldest_usable_version
 
-    version = new_enough(plan)
+    version = oldest_usable_version(plan)
     if version is None:
         return ()
     named = () if plan.goal.engine else ("--engine", plan.engine)
@@ -112,7 +112,7 @@ def _corrections(plan: Plan) -> Iterator[_Change]:
             options = (*named, "--kv-dtype", goal.kv_dtype or "fp8", "--image", image)
             yield _Change(f"the fp8 cache with a community image, --image {image}", patched, options)
     if "no-ranks" in codes:
-        yield _Change("whole layers on devices", goal.model_copy(update=dict.fromkeys(RANK_WISHES)), ())
+        yield _Change("whole layers on devices", goal.model_copy(update=dict.fromkeys(RANK_OPTIONS)), ())
 
 
 def _ranks(change: _Change, done: Plan) -> tuple[str, ...]:
@@ -130,13 +130,13 @@ def _changes(plan: Plan) -> Iterator[_Change]:
     labels: list[str] = []
     options: list[str] = []
     together: dict[str, object] = {}
-    able = shares_cache(plan.engine, plan.engine_version)
+    able = supports_dcp(plan.engine, plan.engine_version)
     if able and goal.decode_context_parallel not in (None, plan.parallel.tensor):
         together["decode_context_parallel"] = plan.parallel.tensor
         labels.append(f"DCP {plan.parallel.tensor}")
         options += ["--dcp", str(plan.parallel.tensor)]
         yield _Change(labels[-1], goal.model_copy(update=dict(together)), tuple(options))
-    share = share_of(plan.engine)
+    share = gpu_share(plan.engine)
     if share is not None and plan.memory_fraction is not None and plan.memory_fraction < (highest := share.highest):
         change: dict[str, object] = {"memory_fraction": highest, "engine": plan.engine}
         together |= change
@@ -167,11 +167,11 @@ def _smaller_context(plan: Plan, model: Model, planner: Planner) -> Iterator[Nea
         return
     done = planner(model, plan.goal.model_copy(update={"context_tokens": largest, "engine": plan.engine}))
     if _granted(done):
-        yield _nearest(done, f"a context of {tokens(largest)}", ("--context", str(largest)), None)
+        yield _nearest(done, f"a context of {format_tokens(largest)}", ("--context", str(largest)), None)
 
 
 def _other_artifact(plan: Plan, other: Model, planner: Planner) -> Iterator[Nearest]:
-    goal = plan.goal.model_copy(update=dict.fromkeys(ARTIFACT_WISHES))
+    goal = plan.goal.model_copy(update=dict.fromkeys(ARTIFACT_OPTIONS))
     options: tuple[str, ...] = ()
     done = planner(other, goal)
     if not done.fits:
@@ -207,11 +207,11 @@ def _more_gpus(plan: Plan, native: Model, grown: Callable[[int], Planner]) -> It
 
 def _artifact_words(plan: Plan, other: Model) -> str:
     host = next((line.bytes for line in plan.ledger if line.device == "host" and line.term == "experts"), 0)
-    where = f"{memory(host)} of experts offloaded to CPU" if host else "all of it in GPU memory"
+    where = f"{format_memory(host)} of experts offloaded to CPU" if host else "all of it in GPU memory"
     if not any(budget.device.startswith("gpu") for budget in plan.budgets):
         where = "in system RAM"
     lost = "" if faithful(other) else ", a lower-bit quant"
-    return f"{other.name} ({size(other.tensor_bytes)}{lost}) with {plan.engine}, {where}"
+    return f"{other.name} ({format_size(other.tensor_bytes)}{lost}) with {plan.engine}, {where}"
 
 
 def _nearest(plan: Plan, words: str, options: tuple[str, ...], artifact: str | None) -> Nearest:

@@ -1,4 +1,4 @@
-"""Plans of one model -> their order for a goal, and why the second lost.
+"""The order of a model's plans for a goal, and why the second lost.
 
 What fits comes first, then what would with less context, then the weights as their maker published them, then what can
 be counted on: the lower end of the speed's band, for the load that the goal names.
@@ -47,7 +47,7 @@ def hopeless(plan: Plan) -> bool:
     return any(objection.code in _HOPELESS for objection in plan.objections)
 
 
-def order(plan: Plan, artifact: Model, native: Model | None, box: Box) -> tuple[object, ...]:
+def ranking_key(plan: Plan, artifact: Model, native: Model | None, box: Box) -> tuple[object, ...]:
     installed = any(install.engine == plan.engine for install in box.engines)
     return (
         not plan.fits,
@@ -57,7 +57,7 @@ def order(plan: Plan, artifact: Model, native: Model | None, box: Box) -> tuple[
         _emulated(artifact, box),
         not installed,
         *_split(plan, box),
-        -worth(plan, artifact, native),
+        -ranking_speed(plan, artifact, native),
         artifact.tensor_bytes,
         _preference(plan, artifact),
         plan.parallel.decode_context,
@@ -68,7 +68,7 @@ def _emulated(artifact: Model, box: Box) -> bool:
     """NVFP4 on GPUs before Blackwell or of AMD, which cannot multiply it: weights are unpacked for every step."""
     capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
     stored = (artifact.quantisation or "").upper()
-    return "NVFP4" in stored and capability is not None and not versions.inside(capability, _WITH_NVFP4)
+    return "NVFP4" in stored and capability is not None and not versions.in_range(capability, _WITH_NVFP4)
 
 
 def _split(plan: Plan, box: Box) -> tuple[int, int]:
@@ -90,18 +90,18 @@ def _preference(plan: Plan, artifact: Model) -> int:
     return engine.standing
 
 
-def worth(plan: Plan, artifact: Model, native: Model | None) -> float:
+def ranking_speed(plan: Plan, artifact: Model, native: Model | None) -> float:
     """Tokens a second that can be counted on, less what quality and sharing must earn; 0 if nothing is known."""
     if plan.speed is not None and plan.speed.basis == "assumed":
         return 0.0  # an assumption is shown, and decides nothing
-    sure = counted_on(plan)
+    sure = goal_speed(plan)
     if artifact is not native and expert_bits(artifact) < NATIVE_BITS:
         sure *= 1 - LOSS_COSTS
     earned = (1 - SHARING_COSTS) ** math.log2(plan.parallel.decode_context)
     return round(sure * float(earned), 4)
 
 
-def counted_on(plan: Plan) -> float:
+def goal_speed(plan: Plan) -> float:
     """For agents and chats what one user sees, for batches what all get, for documents the whole job if known."""
     speed = plan.speed
     if speed is None:
@@ -122,13 +122,13 @@ def runner_up_words(plans: Sequence[Plan]) -> str | None:
     second = next((plan for plan in plans[1:] if _apart(plan) != _apart(best)), None)
     if second is None or not best.fits:
         return None
-    name = way_words(second, best)
+    name = configuration_words(second, best)
     if not second.fits:
         return f"{name} is next, and {second.objections[0].message}"
     if best.speed is None or second.speed is None:
         return f"{name} would fit too; how fast it is, is not known"
     ours, theirs = best.speed.decode, second.speed.decode
-    if counted_on(best) >= counted_on(second):
+    if goal_speed(best) >= goal_speed(second):
         return f"{name} comes second: {_rate(theirs)} tok/s against {_rate(ours)}"
     why = "DCP is one more setting to prove"
     if best.model != second.model:
@@ -143,7 +143,7 @@ def _apart(plan: Plan) -> tuple[str, str, int]:
     return plan.engine, plan.model, plan.parallel.decode_context
 
 
-def way_words(plan: Plan, beside: Plan | None = None) -> str:
+def configuration_words(plan: Plan, beside: Plan | None = None) -> str:
     """What sets this plan apart: `sglang`, `ik_llama.cpp with ...:Q4_X`, `vllm, DCP 8`."""
     label = plan.engine
     if beside is None or plan.model != beside.model:

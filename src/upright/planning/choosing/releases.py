@@ -1,4 +1,4 @@
-"""Model + Box + an engine's version -> what the catalogue's own rows say of that release."""
+"""What the catalogue's rows say of one engine version for a model on a box."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from upright.base.errors import UsageError
 from upright.engines import ENGINES, engine_named
-from upright.engines.advisories import EngineRun, Hole, holes, told
+from upright.engines.advisories import EngineRun, OpenAdvisory, advisory_summary, open_advisories
 from upright.engines.facets.releases import Releases
-from upright.engines.silicon import capability, dense_mla
+from upright.engines.gpu_settings import capability, dense_mla
 from upright.facts import catalog
 from upright.facts.catalog import versions
 from upright.facts.catalog.model_records import row_of
-from upright.facts.catalog.recorded_architectures import lacked_architecture
+from upright.facts.catalog.recorded_architectures import missing_architecture
 from upright.facts.catalog.recorded_flags import recorded_versions
 from upright.facts.catalog.rows.engine import CompatRow
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Note, Objection, Plan
-from upright.planning.choosing.wishes import sparse_mla
+from upright.planning.choosing.goal_checks import sparse_mla
 from upright.planning.speed.predict import image_patches
 
 TOO_OLD = "engine-too-old"
@@ -49,7 +49,7 @@ def is_version(releases: Releases, version: str) -> bool:
     return bool(re.fullmatch(releases.spelling, version)) and (not releases.ordered or _parsed(version) is not None)
 
 
-def judged(plan: Plan, model: Model, box: Box) -> tuple[tuple[Objection, ...], tuple[Note, ...]]:
+def release_findings(plan: Plan, model: Model, box: Box) -> tuple[tuple[Objection, ...], tuple[Note, ...]]:
     """What stands against this release, and what is worth knowing of it.
 
     Rows speak of releases as their makers publish them: not of patched images, and not of builds between two of them.
@@ -61,18 +61,18 @@ def judged(plan: Plan, model: Model, box: Box) -> tuple[tuple[Objection, ...], t
     return tuple(_objections(case)), tuple(_notes(case))
 
 
-def by_advisories(plan: Plan) -> tuple[tuple[Objection, ...], tuple[Note, ...]]:
+def advisory_findings(plan: Plan) -> tuple[tuple[Objection, ...], tuple[Note, ...]]:
     """Published holes of this version, as far as a plan decides them; flags and addresses are a recipe's."""
-    known = holes(EngineRun(plan.engine, plan.engine_version, nodes=plan.parallel.nodes))
+    known = open_advisories(EngineRun(plan.engine, plan.engine_version, nodes=plan.parallel.nodes))
     refused = [hole for hole in known if hole.refused]
     others = [hole for hole in known if not hole.refused]
     release = f"{plan.engine} {plan.engine_version} has published holes"
-    against = [Objection(code=TOO_OLD, message=f"{release}: {told(refused)}", remedy=_closing(refused))]
-    notes = [Note(code="advisory", message=f"{release}: {told(others)}", remedy=_closing(others))]
+    against = [Objection(code=TOO_OLD, message=f"{release}: {advisory_summary(refused)}", remedy=_closing(refused))]
+    notes = [Note(code="advisory", message=f"{release}: {advisory_summary(others)}", remedy=_closing(others))]
     return tuple(against) if refused else (), tuple(notes) if others else ()
 
 
-def _closing(known: Sequence[Hole]) -> str | None:
+def _closing(known: Sequence[OpenAdvisory]) -> str | None:
     """The version that closes most of them, or what else to do about the first."""
     newer = [hole.affected.mended_in for hole in known if hole.affected.mended_in]
     if newer:
@@ -80,7 +80,7 @@ def _closing(known: Sequence[Hole]) -> str | None:
     return next((hole.instead for hole in known), None)
 
 
-def new_enough(plan: Plan) -> str | None:
+def oldest_usable_version(plan: Plan) -> str | None:
     """The oldest version that no row of the catalogue objects to; None if the version is not what is in the way."""
     remedies = [each.remedy for each in plan.objections if each.code == TOO_OLD and each.remedy]
     return max((each.split()[-1] for each in remedies), key=versions.parse, default=None)
@@ -105,7 +105,7 @@ def _objections(case: _Case) -> Iterator[Objection]:
     if row is not None and oldest is not None and versions.parse(case.version) < versions.parse(oldest):
         message = f"{row.name} needs {case.plan.engine} {oldest} or newer, not {case.version} (models/{row.id})"
         yield Objection(code=TOO_OLD, message=message, remedy=f"--engine-version {oldest}")
-    elif lacked := lacked_architecture(case.plan.engine, case.version, case.model.architecture.name):
+    elif lacked := missing_architecture(case.plan.engine, case.version, case.model.architecture.name):
         yield Objection(code=TOO_OLD, message=lacked.sentence, remedy=f"--engine-version {lacked.since}")
     for trouble in _against(case):
         newer = versions.bound(trouble.versions, "<")

@@ -10,54 +10,58 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from upright.base.units import tokens
+from upright.base.units import format_tokens
 from upright.engines import engine_named
 from upright.engines.facets.budget import GpuShare, Margin
 from upright.engines.facets.spread import Layers, Ranks
-from upright.engines.silicon import dense_mla
-from upright.facts.catalog.loader import one_catalogue
+from upright.engines.gpu_settings import dense_mla
+from upright.facts.catalog.loader import catalogue_snapshot
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Note, Objection, Parallel, Plan, Use
-from upright.planning.choosing import constrained
-from upright.planning.choosing.beside import beside
-from upright.planning.choosing.by_name import name_note
-from upright.planning.choosing.nearest import nearest
-from upright.planning.choosing.ranking import faithful, order
-from upright.planning.choosing.rungs import rungs
-from upright.planning.choosing.shown import of_placement
-from upright.planning.choosing.told_sizes import may_be_placed
-from upright.planning.choosing.understood import at_most, incomplete, not_promised
-from upright.planning.choosing.unknown import missing_terms, not_known
-from upright.planning.choosing.wishes import (
+from upright.planning.choosing import engine_constraints
+from upright.planning.choosing.estimated_sizes import may_be_placed
+from upright.planning.choosing.goal_checks import (
     cache_objection,
-    check,
-    compressed,
+    check_goal,
     fp8_images,
     fp8_patch,
+    has_compressed_attention,
     rank_objections,
     sparse_mla,
 )
+from upright.planning.choosing.nearest import nearest
+from upright.planning.choosing.published_notes import published_notes
+from upright.planning.choosing.ranking import faithful, ranking_key
+from upright.planning.choosing.tuning_steps import tuning_steps
+from upright.planning.choosing.unknown import (
+    incomplete_objection,
+    known_by_name_note,
+    missing_terms,
+    unknown_engine_plan,
+    upper_bound_model,
+    without_promises,
+)
 from upright.planning.memory.kvcache import cache_shape
-from upright.planning.placement import fraction as fractions
-from upright.planning.placement.devices import NO_GPU, gpus, same_kind
-from upright.planning.placement.main_memory import MainMemoryCase, cpu_build, plan_in_main_memory
-from upright.planning.placement.offering import engines_for, machines_note, ranks_of
+from upright.planning.placement import gpu_memory_utilization as fractions
+from upright.planning.placement.cpu import CpuCase, cpu_build, plan_on_cpu
+from upright.planning.placement.devices import HOST, NO_GPU, gpus, same_kind
+from upright.planning.placement.engine_support import engines_for, machines_note, ranks_of
 from upright.planning.placement.ranks import RankCase, plan_on_ranks
-from upright.planning.speed.assumed import expected_speed
-from upright.planning.speed.assumed_memory import ram_note
-from upright.planning.speed.predict import Unknown, constants, image_patches, known_image
+from upright.planning.speed.assumed_bandwidth import ram_note
+from upright.planning.speed.expected import expected_speed
+from upright.planning.speed.predict import Unknown, image_patches, known_image, speed_constants
 
 if TYPE_CHECKING:
     from upright.facts.records.kernel import KernelVerdict
     from upright.facts.records.residuals import Residuals
-    from upright.planning.memory.learned import Lessons
+    from upright.planning.memory.earlier_starts import EarlierStarts
 
 # Where a deployment starts if it is not specified: agents carry a repository, chats a conversation, batches a page.
 START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
 
 
-@one_catalogue()
+@catalogue_snapshot()
 def plan(
     box: Box,
     model: Model,
@@ -75,7 +79,7 @@ def plan(
     would launch that kernel. `measured` are earlier starts: those of this box, engine and version replace overheads.
     """
     goal = goal or Goal()
-    check(goal)
+    check_goal(goal)
     if goal.engine_version is not None:
         from upright.planning.choosing.releases import check_version
 
@@ -88,9 +92,9 @@ def plan(
     if best.not_understood:
         return ranked
     if best.fits:
-        best = constrained.with_splits(best, ranked[1:])
-        climb = rungs(best, artifact, lambda changed: search.best(artifact, changed))
-        notes = (*best.notes, *search.with_image(best, artifact), *beside(best, artifact, box))
+        best = engine_constraints.with_splits(best, ranked[1:])
+        climb = tuning_steps(best, artifact, lambda changed: search.best(artifact, changed))
+        notes = (*best.notes, *search.with_image(best, artifact), *published_notes(best, artifact, box))
         ranked[0] = best.model_copy(update={"rungs": climb, "notes": notes})
     else:
         native, *rest = (known | {found.name: found for found in (*choose_from, *others)}).values()
@@ -100,13 +104,13 @@ def plan(
     return ranked
 
 
-@one_catalogue()
-def best_way(box: Box, model: Model, goal: Goal, *, choose_from: Iterable[Model] = ()) -> Plan:
+@catalogue_snapshot()
+def best_plan(box: Box, model: Model, goal: Goal, *, choose_from: Iterable[Model] = ()) -> Plan:
     """The first of `plan`, without its tuning steps, and if it does not fit without what would."""
     return _Search(box).ranked(model, goal, choose_from)[0][0]
 
 
-def ways_on(box: Box, *, measured: Sequence[Residuals] = ()) -> Callable[[Model, Goal], list[Plan]]:
+def configurations_on(box: Box, *, measured: Sequence[Residuals] = ()) -> Callable[[Model, Goal], list[Plan]]:
     """Every configuration of one artifact on this box, in no order: for whoever compares artifacts and models."""
     return _Search(box, measured=measured).ways
 
@@ -120,10 +124,10 @@ def _across(
     verdicts: Sequence[KernelVerdict],
 ) -> list[Plan]:
     """As one model on several boxes, with a word on replicas. What was measured on one box says nothing of several."""
-    from upright.planning.choosing.nodes import network, one_or_many, several
+    from upright.planning.choosing.multi_node import joined_boxes, network, replica_notes
 
     network(goal.link)
-    search = _Search(several(box, goal.nodes), verdicts)
+    search = _Search(joined_boxes(box, goal.nodes), verdicts)
     ranked, known = search.ranked(model, goal, choose_from)
     alone = plan(
         box,
@@ -133,7 +137,7 @@ def _across(
         others=others,
         verdicts=verdicts,
     )[0]
-    notes = (*ranked[0].notes, *one_or_many(ranked[0], alone))
+    notes = (*ranked[0].notes, *replica_notes(ranked[0], alone))
     return [ranked[0].model_copy(update={"notes": notes}), *ranked[1:]]
 
 
@@ -159,7 +163,7 @@ class _Wanted:
     version: str | None
     context: int
     made_from: tuple[str, ...]
-    taught: Lessons | None
+    taught: EarlierStarts | None
 
 
 class _Search:
@@ -181,10 +185,10 @@ class _Search:
             # A share of the GPU that was asked for is heeded, or refused; engines without one do not stand in.
             plans += [way for way in others if goal.memory_fraction is None or way.memory_fraction is not None]
         known = {artifact.name: artifact for artifact in artifacts}
-        return sorted(plans, key=lambda way: order(way, known[way.model], model, self._box)), known
+        return sorted(plans, key=lambda way: ranking_key(way, known[way.model], model, self._box)), known
 
     def best(self, model: Model, goal: Goal) -> Plan:
-        return min(self.ways(model, goal), key=lambda candidate: order(candidate, model, model, self._box))
+        return min(self.ways(model, goal), key=lambda candidate: ranking_key(candidate, model, model, self._box))
 
     def grown(self, count: int) -> Callable[[Model, Goal], Plan]:
         """Plans on a box with this many of the first GPU."""
@@ -204,7 +208,8 @@ class _Search:
         if other.fits and other.speed and other.speed.decode.best:
             message = (
                 "a community image carries an fp8 cache and its own all-reduce: KV cache of at least "
-                f"{tokens(other.kv.low_tokens)} tokens, {other.speed.decode.best:.0f} tok/s; prove it at full context"
+                f"{format_tokens(other.kv.low_tokens)} tokens, {other.speed.decode.best:.0f} tok/s; prove it "
+                "at full context"
             )
             yield Note(code="community-image", message=message, remedy=f"--image {image}")
 
@@ -219,7 +224,9 @@ class _Search:
         for engine, problem in engines_for(model, goal, self._box):
             version = goal.engine_version or _version_of(goal.image, self._box, engine)
             taught = self._lessons(engine, version)
-            for made in self._of_engine(_Wanted(at_most(model), goal, engine, version, context, made_from, taught)):
+            for made in self._of_engine(
+                _Wanted(upper_bound_model(model), goal, engine, version, context, made_from, taught)
+            ):
                 yield _objecting(taught.noted(made) if taught else made, (problem,) if problem else ())
 
     def _of_engine(self, wanted: _Wanted) -> Iterator[Plan]:
@@ -228,7 +235,9 @@ class _Search:
         spread, budget = engine.spread, engine.budget
         lacking = missing_terms(engine, wanted.version)
         if lacking:
-            yield not_known(self._box, wanted.model, wanted.goal, engine, wanted.version, wanted.context, lacking)
+            yield unknown_engine_plan(
+                self._box, wanted.model, wanted.goal, engine, wanted.version, wanted.context, lacking
+            )
         elif isinstance(spread, Ranks) and isinstance(budget, GpuShare):
             yield from _on_ranks(self._box, wanted, spread, budget)
         elif isinstance(spread, Layers) and isinstance(budget, Margin):
@@ -248,12 +257,12 @@ class _Search:
             )
             yield plan_in_layers(case)
 
-    def _lessons(self, engine: str, version: str | None) -> Lessons | None:
+    def _lessons(self, engine: str, version: str | None) -> EarlierStarts | None:
         if not self._measured:
             return None
-        from upright.planning.memory.learned import lessons
+        from upright.planning.memory.earlier_starts import earlier_starts
 
-        return lessons(self._measured, self._box, engine, version)
+        return earlier_starts(self._measured, self._box, engine, version)
 
     def _finished(self, done: Plan, model: Model, goal: Goal) -> Plan:
         """With its speed, and what kernels and builds object to."""
@@ -263,15 +272,15 @@ class _Search:
             if verdict.verdict != "could-not-determine"
             and verdict.concerns(done.engine, done.engine_version, done.kv.dtype)
         ]
-        objections = [no for no in (incomplete(model), *(verdict.objection() for verdict in judged)) if no]
+        objections = [no for no in (incomplete_objection(model), *(verdict.objection() for verdict in judged)) if no]
         if not judged:  # a kernel that was compiled is known better than the catalogue knows it
             known = cache_objection(model, self._box, goal, done.engine, done.engine_version, done.kv.dtype)
             objections += [known] if known else []
         if done.engine_version is not None:
-            from upright.planning.choosing.releases import by_advisories
-            from upright.planning.choosing.releases import judged as by_release
+            from upright.planning.choosing.releases import advisory_findings
+            from upright.planning.choosing.releases import release_findings as by_release
 
-            for against, notes in (by_release(done, model, self._box), by_advisories(done)):
+            for against, notes in (by_release(done, model, self._box), advisory_findings(done)):
                 objections += against
                 done = done.model_copy(update={"notes": (*done.notes, *notes)})
         if goal.image and known_image(goal.image) is None and ranks_of(done.engine):
@@ -279,19 +288,23 @@ class _Search:
             done = done.model_copy(update={"notes": (*done.notes, Note(code="unknown-image", message=message))})
         done = _objecting(done, objections)
         if done.memory_fraction is not None:
-            rules = constrained.Rules(model, self._box, goal, done.engine, done.engine_version)
-            done = constrained.judged(done, rules, cache_known=bool(judged))
+            rules = engine_constraints.EngineRules(model, self._box, goal, done.engine, done.engine_version)
+            done = engine_constraints.with_constraints(done, rules, cache_known=bool(judged))
         if model.not_understood:
-            return not_promised(done, model)
-        finished = _too_slow(self._with_speed(of_placement(done), model))
-        remarks = (ram_note(finished, self._box), name_note(finished, model), machines_note(finished, self._box))
+            return without_promises(done, model)
+        finished = _too_slow(self._with_speed(with_placement_capacity(done), model))
+        remarks = (
+            ram_note(finished, self._box),
+            known_by_name_note(finished, model),
+            machines_note(finished, self._box),
+        )
         told = [note for note in remarks if note]
         return finished.model_copy(update={"notes": (*finished.notes, *told)}) if told else finished
 
     def _with_speed(self, done: Plan, model: Model) -> Plan:
         if beyond := {objection.code for objection in done.objections} & {"pool-too-small", "context-too-long"}:
             lacking = "the KV cache does not hold" if "pool-too-small" in beyond else "the model was not made for"
-            why = f"{lacking} {done.goal.users} x {tokens(done.context_tokens)} tokens at once"
+            why = f"{lacking} {done.goal.users} x {format_tokens(done.context_tokens)} tokens at once"
             note = Note(code="speed-unknown", message=f"speed is not known: {why}")
             return done.model_copy(update={"notes": (*done.notes, note)})
         rates = expected_speed(done, model, self._box)
@@ -299,9 +312,9 @@ class _Search:
             note = Note(code="speed-unknown", message=f"speed is not known: {rates.why}")
             return done.model_copy(update={"notes": (*done.notes, note)})
         if done.parallel.nodes > 1:
-            from upright.planning.choosing.nodes import over_network
+            from upright.planning.choosing.multi_node import with_network_time
 
-            return done.model_copy(update={"speed": over_network(done, rates, model)})
+            return done.model_copy(update={"speed": with_network_time(done, rates, model)})
         return done.model_copy(update={"speed": rates})
 
 
@@ -310,11 +323,11 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
     devices = gpus(box)
     model, goal, engine, version = wanted.model, wanted.goal, wanted.engine, wanted.version
     context, made_from, taught = wanted.context, wanted.made_from, wanted.taught
-    rules = constrained.Rules(model, box, goal, engine, version)
+    rules = engine_constraints.EngineRules(model, box, goal, engine, version)
     dtype = goal.kv_dtype or rules.cache_type(_usual_dtype(model, engine, share, goal))
     if not devices and (build := cpu_build(engine, version)):
-        case = MainMemoryCase(box, model, goal, engine, build, version, context, dtype, made_from, taught)
-        yield plan_in_main_memory(case)
+        case = CpuCase(box, model, goal, engine, build, version, context, dtype, made_from, taught)
+        yield plan_on_cpu(case)
         return
     same = same_kind(devices)
     layouts = [
@@ -322,7 +335,7 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
             spread.model_copy(update={"decode_context": sharing})
             for sharing in _shares(model, goal, ranks, version, spread)
         ]
-        for spread in constrained.spreads(rules, len(devices), dtype)
+        for spread in engine_constraints.parallel_layouts(rules, len(devices), dtype)
     ]
     fitting = False
     for layout in rules.open(layouts, dtype):
@@ -337,7 +350,7 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         if goal.memory_fraction is None:
             fraction, why = rules.fraction(fraction, why)
         # Without a run of DCP on such a build, it is used only as far as the goal needs: it is a tuning step else.
-        row = constants(box, engine, version, tensor * pipeline, goal.image)
+        row = speed_constants(box, engine, version, tensor * pipeline, goal.image)
         for_speed = row is not None and row.row.sharing_measured and row.row.basis == "measured"
         for parallel in layout:
             done = plan_on_ranks(
@@ -370,7 +383,7 @@ def _usual_dtype(model: Model, engine: str, share: GpuShare, goal: Goal) -> str:
     """The cache type to start with: fp8 only where the build is known to carry it."""
     if sparse_mla(model) and share.cache.sparse_latent is not None:
         return share.cache.sparse_latent
-    if compressed(model):
+    if has_compressed_attention(model):
         return share.cache.sparse_latent or "fp8"
     return "fp8" if dense_mla(model) and fp8_patch(engine) in image_patches(goal.image) else "bf16"
 
@@ -396,3 +409,17 @@ def _version_of(image: str | None, box: Box, engine: str) -> str | None:
         row = known_image(image)
         return row.version if row and row.engine == engine else None
     return next((install.version for install in box.engines if install.engine == engine), None)
+
+
+def with_placement_capacity(plan: Plan) -> Plan:
+    """With the tokens and users that were asked for, where experts on GPUs fill what the cache leaves.
+
+    What their last layer happens to leave over would be less with more memory, and is not promised.
+    """
+    in_ram = any(place.device == HOST for place in plan.expert_places)
+    if plan.memory_fraction is not None or not plan.expert_places or (plan.fits and not in_ram):
+        return plan
+    best = min(plan.kv.capacity_tokens, plan.kv.planned_tokens)
+    low = best if plan.fits else min(plan.kv.low_tokens, best)
+    kv = plan.kv.model_copy(update={"low_tokens": low, "capacity_tokens": best, "high_tokens": best})
+    return plan.model_copy(update={"kv": kv, "users_at_context": low // plan.context_tokens})

@@ -1,4 +1,4 @@
-"""Architecture + ubatch + context -> llama.cpp's compute buffer.
+"""llama.cpp's compute buffer, by architecture, ubatch and context.
 
 The formula was found by asking the engine's own allocator (`llama-fit-params -fitp on`, llama.cpp b11669) about a
 full-size Kimi K2 in 188 settings; tests/accuracy asks it again. It is exact but for a bump near 65,536 tokens.

@@ -1,4 +1,4 @@
-"""A GGUF whose size follows from its type -> how much smaller or larger the file may be."""
+"""How much smaller or larger a GGUF may be whose size follows from its quant type."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from upright.facts.records.model import (
     MlaAttention,
     SharedAttention,
 )
-from upright.planning.memory.admission import Pages, pages_of
-from upright.planning.memory.layouts import Storage, layer_state, state_rows
+from upright.planning.memory.block_pool import Pages, pages_of
+from upright.planning.memory.layouts import Storage, compressor_state_bytes, layer_state
 
 # Bytes of one value. Block types of ggml: bytes of a block over the 32 values in it (ggml-common.h).
 VALUE_BYTES: dict[str, Fraction] = {
@@ -244,7 +244,7 @@ def _add_compressed(total: _Sum, kind: CompressedAttention, dtype: str, held: St
         if compressor is not None and compressor.state_dtype == "unknown":
             total.unknown.append("size of the compressor's state in this engine")
         else:
-            total.states += state_rows(kind)
+            total.states += compressor_state_bytes(kind)
     total.words.append(formula)
 
 

@@ -1,4 +1,4 @@
-"""Engine, version, silicon -> how it lays out a piece of the cache, from the catalogue's rows."""
+"""How an engine lays out the KV cache, by its version and GPU architecture, from the catalogue's rows."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def layer_state(kind: LinearAttention, storage: Storage) -> tuple[int | None, st
     return size, f"a state of {parts} a sequence, nothing a token"
 
 
-def state_rows(kind: CompressedAttention) -> int:
+def compressor_state_bytes(kind: CompressedAttention) -> int:
     """Bytes of the compressors' states of a sequence, all layers."""
     if kind.layout == "v41":
         rows = _RING_ROWS if kind.ratio > 1 else 0

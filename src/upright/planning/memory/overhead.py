@@ -1,4 +1,4 @@
-"""Engine, version, silicon -> the rows of memory beside weights and cache.
+"""Memory beside weights and cache, by engine, version and GPU architecture, from the catalogue's rows.
 
 The rows are facts in the catalogue (`upright catalog list overheads`), each with a band, a source, and where it was
 fitted the pools it was fitted on.
@@ -14,7 +14,7 @@ from upright.facts.catalog.rows.memory import OverheadRow
 from upright.facts.records.plan import LedgerLine
 
 # How far a measured figure may be off when the same thing is started again.
-AGAIN = 0.05
+RESTART_SPREAD = 0.05
 
 
 @cache
@@ -32,9 +32,9 @@ def overheads(
             continue
         if row.models and model not in row.models:
             continue
-        if version is not None and not versions.inside(version, row.versions):
+        if version is not None and not versions.in_range(version, row.versions):
             continue
-        if row.capability != "*" and (capability is None or not versions.inside(capability, row.capability)):
+        if row.capability != "*" and (capability is None or not versions.in_range(capability, row.capability)):
             continue
         known = by_term.get(row.term)
         if known is None or _particular(row) >= _particular(known):
@@ -56,7 +56,7 @@ def driver_bytes() -> int:
     return row.bytes("best")
 
 
-def line(row: OverheadRow, device: str, term: str | None = None) -> LedgerLine:
+def overhead_line(row: OverheadRow, device: str, term: str | None = None) -> LedgerLine:
     """The row as a line of the ledger."""
     return LedgerLine(
         device=device,

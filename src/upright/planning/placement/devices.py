@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from upright.base.units import GIB, memory
+from upright.base.units import GIB, format_memory
 from upright.facts import catalog
 from upright.facts.catalog.rows.hardware import GpuRow
 from upright.facts.records.base import Basis, Figure
@@ -21,7 +21,7 @@ UNIFIED_RESERVE = 0.10
 # Any machine has this much for an engine's process. What needs more is not refused where nobody said how much there is:
 # it is asked for.
 LEAST_HOST_BYTES = 16 * GIB
-NOT_SPECIFIED = "ram-not-specified"
+RAM_NOT_SPECIFIED = "ram-not-specified"
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,15 @@ def host_bytes(box: Box) -> Figure:
     return box.memory_bytes
 
 
-def not_specified(needed_bytes: int) -> Objection:
+def ram_not_specified(needed_bytes: int) -> Objection:
     """Unknown is not no: how much is needed, and a question."""
     return Objection(
-        code=NOT_SPECIFIED,
-        message=f"about {memory(needed_bytes)} of system RAM are needed, and how much this box has is not specified",
+        code=RAM_NOT_SPECIFIED,
+        message=(
+            f"about {format_memory(needed_bytes)} of system RAM are needed, and how much this box has is not specified"
+        ),
         device=HOST,
-        remedy=f"--ram, with {memory(needed_bytes)} or more",
+        remedy=f"--ram, with {format_memory(needed_bytes)} or more",
     )
 
 

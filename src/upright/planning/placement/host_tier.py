@@ -1,15 +1,15 @@
-"""A plan that fits + system RAM for the host tier -> the same plan with its bytes, or what stands against it."""
+"""A plan with a KV cache tier in system RAM, or the objection to it."""
 
 from __future__ import annotations
 
-from upright.base.units import GIB, memory, tokens
+from upright.base.units import GIB, format_memory, format_tokens
 from upright.engines import ENGINES
 from upright.engines.facets.tiers import HOST_CACHE, Tiers
 from upright.facts.catalog.recorded_flags import nearest_flags
 from upright.facts.records.box import Box
 from upright.facts.records.plan import DeviceBudget, Note, Objection, Plan
-from upright.planning.placement.answer import exact
 from upright.planning.placement.devices import HOST, gpus, host_bytes
+from upright.planning.placement.plan_limits import exact_line
 
 TIER, DISK = "host-cache", "disk-tier"
 NONE, TOO_SMALL, TOO_LARGE = "no-host-cache", "host-cache-too-small", "host-cache-too-large"
@@ -22,7 +22,7 @@ def with_host_cache(plan: Plan, box: Box, ram_bytes: int) -> Plan:
     against = _objection(plan, box, ram_bytes)
     if against is not None:
         return plan.model_copy(update={"objections": (against,)})
-    line = exact(HOST, HOST_CACHE, ram_bytes, "system RAM behind the KV cache, as asked for", "assumed")
+    line = exact_line(HOST, HOST_CACHE, ram_bytes, "system RAM behind the KV cache, as asked for", "assumed")
     update = {"ledger": (*plan.ledger, line), "budgets": _budgets(plan, box)}
     return plan.model_copy(update={**update, "notes": (*plan.notes, _note(plan, ram_bytes, free_bytes(plan, box)))})
 
@@ -73,13 +73,16 @@ def _objection(plan: Plan, box: Box, ram_bytes: int) -> Objection | None:
         return Objection(code=NONE, message=" ".join(message.split()), remedy="without --host-cache")
     if tiers.kept_bytes(plan, ram_bytes) <= 0:
         least = tiers.ram_bytes(plan, conversation_bytes(plan) or 0)
-        message = f"{memory(ram_bytes)} are less than what the GPUs' own KV cache holds, and the engine refuses that"
+        message = (
+            f"{format_memory(ram_bytes)} are less than what the GPUs' own KV cache holds, and the engine refuses that"
+        )
         remedy = f"--host-cache {_gib(least)}"
         return Objection(code=TOO_SMALL, message=message, device=HOST, remedy=remedy)
     if free is not None and ram_bytes > free:
         short = int(ram_bytes - free)
         message = (
-            f"{memory(ram_bytes)} of system RAM are asked for behind the KV cache, {memory(max(0.0, free))} is free"
+            f"{format_memory(ram_bytes)} of system RAM are asked for behind the KV cache, "
+            f"{format_memory(max(0.0, free))} is free"
         )
         remedy = f"--host-cache {int(free // GIB)}" if free >= GIB else "without --host-cache"
         return Objection(code=TOO_LARGE, message=message, device=HOST, short_bytes=short, remedy=remedy)
@@ -98,12 +101,12 @@ def _budgets(plan: Plan, box: Box) -> tuple[DeviceBudget, ...]:
 def _note(plan: Plan, ram_bytes: int, free: float | None) -> Note:
     tiers, talk_bytes = tiers_of(plan), conversation_bytes(plan)
     if tiers is None or talk_bytes is None:
-        return Note(code=TIER, message=f"{memory(ram_bytes)} of system RAM behind the KV cache")
+        return Note(code=TIER, message=f"{format_memory(ram_bytes)} of system RAM behind the KV cache")
     kept = tiers.kept_bytes(plan, ram_bytes) / talk_bytes
     message = (
-        f"{memory(ram_bytes)} of system RAM behind the KV cache keep {kept:.3g} more conversations of "
-        f"{tokens(plan.context_tokens)} tokens, {memory(talk_bytes)} each; one more GiB keeps "
-        f"{tokens(tokens_of_a_gib(plan))} more tokens"
+        f"{format_memory(ram_bytes)} of system RAM behind the KV cache keep {kept:.3g} more conversations of "
+        f"{format_tokens(plan.context_tokens)} tokens, {format_memory(talk_bytes)} each; one more GiB keeps "
+        f"{format_tokens(tokens_of_a_gib(plan))} more tokens"
     )
     message += " (how much RAM is free is not known)" if free is None else ""
     return Note(code=TIER, message=message)

@@ -1,4 +1,4 @@
-"""Box + Model + Goal -> Plan for engines that put whole layers on devices, and experts where there is room."""
+"""Plans for engines that put whole layers on devices, and experts where there is memory left."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from upright.base.units import memory, tokens
+from upright.base.units import format_memory, format_tokens
 from upright.engines.facets.budget import Margin
-from upright.engines.tensor_types import loading_fork_types
+from upright.engines.tensor_types import engine_loading_fork_types
 from upright.facts.catalog import recorded_architectures
 from upright.facts.catalog.rows.memory import End, OverheadRow
 from upright.facts.records.base import Basis, Figure
@@ -16,15 +16,14 @@ from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import DeviceBudget, ExpertPlace, Goal, LedgerLine, Note, Objection, Plan
 from upright.planning.memory.buffers import COMPUTE_BAND, compute_buffer, padded_context
+from upright.planning.memory.cache_record import cache_record
 from upright.planning.memory.file_sizes import largest_size, smallest_size
 from upright.planning.memory.kvcache import cache_shape
 from upright.planning.memory.layouts import Storage
-from upright.planning.memory.overhead import AGAIN, overheads
-from upright.planning.memory.stated import stated_cache
+from upright.planning.memory.overhead import RESTART_SPREAD, overheads
 from upright.planning.memory.weights import layer_bytes
-from upright.planning.placement.answer import exact, finish, rounded_down
-from upright.planning.placement.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, gpus, host_bytes, not_specified
-from upright.planning.placement.offering import refuses_types, silicon_names, unrecorded_class
+from upright.planning.placement.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, gpus, host_bytes, ram_not_specified
+from upright.planning.placement.engine_support import gpu_architectures, refuses_types, unrecorded_class
 from upright.planning.placement.placement import (
     DeviceLoad,
     Overheads,
@@ -32,12 +31,13 @@ from upright.planning.placement.placement import (
     budget_of,
     capacity_tokens,
     feasible,
-    over,
     place,
+    shortfall_bytes,
 )
+from upright.planning.placement.plan_limits import exact_line, rounded_down, with_limits
 
 if TYPE_CHECKING:
-    from upright.planning.memory.learned import Learned, Lessons
+    from upright.planning.memory.earlier_starts import EarlierStart, EarlierStarts
 
 UBATCH_TOKENS = 512
 # With experts offloaded to CPU every ubatch copies them to a GPU: one of twice the tokens nearly halves the time of a
@@ -67,7 +67,7 @@ class LayerCase:
     dtype: str
     made_from: tuple[str, ...]
     ubatch_tokens: int = UBATCH_TOKENS
-    lessons: Lessons | None = None
+    lessons: EarlierStarts | None = None
 
     @property
     def storage(self) -> Storage:
@@ -86,7 +86,7 @@ class LayerCase:
         return smallest_size(self.model), largest_size(self.model)
 
     @cached_property
-    def learned(self) -> Learned | None:
+    def learned(self) -> EarlierStart | None:
         return self.lessons.learned(self.model.name, None, draft=self.goal.draft) if self.lessons else None
 
     @cached_property
@@ -145,7 +145,7 @@ def plan_in_layers(case: LayerCase) -> Plan:
         expert_places=_expert_places(sure) if job.gpus else (),
         budgets=_budgets(case, job),
         ledger=tuple(line for load in sure for line in _lines(case, load, bands)),
-        kv=stated_cache(
+        kv=cache_record(
             case.model,
             case.dtype,
             shape,
@@ -161,7 +161,7 @@ def plan_in_layers(case: LayerCase) -> Plan:
     alone = low
     if case.goal.users > 1 or counted is not roomiest:
         alone = capacity_tokens(replace(roomiest, users=1), bands.high, most=min(most, MOST_TOKENS))
-    return finish(plan, case.model, longest_tokens=alone)
+    return with_limits(plan, case.model, longest_tokens=alone)
 
 
 def _placed(case: LayerCase, bands: _Bands) -> tuple[PlacementJob, tuple[DeviceLoad, ...]]:
@@ -218,7 +218,7 @@ def _bands(case: LayerCase) -> _Bands:
             size_factor=size,
         )
 
-    low, high = COMPUTE_BAND if case.scratch_factor is None else (1 - AGAIN, 1 + AGAIN)
+    low, high = COMPUTE_BAND if case.scratch_factor is None else (1 - RESTART_SPREAD, 1 + RESTART_SPREAD)
     smallest, largest = case.sizes
     return _Bands(end("low", low * taught, smallest), end("best", taught, 1.0), end("high", high * taught, largest))
 
@@ -234,7 +234,10 @@ def _budgets(case: LayerCase, job: PlacementJob) -> tuple[DeviceBudget, ...]:
             device=device.name,
             capacity_bytes=budget,
             basis=device.basis,
-            why=f"{_whose(case.box)} {memory(device.cuda_bytes)} less a margin of {memory(case.margin.bytes)}",
+            why=(
+                f"{_whose(case.box)} {format_memory(device.cuda_bytes)} less a margin of "
+                f"{format_memory(case.margin.bytes)}"
+            ),
         )
         for device, budget in zip(job.gpus, job.gpu_budgets, strict=True)
     ]
@@ -252,7 +255,7 @@ def _budgets(case: LayerCase, job: PlacementJob) -> tuple[DeviceBudget, ...]:
 
 def _whose(box: Box) -> str:
     """Who says how much memory there is."""
-    vendors = silicon_names(box)
+    vendors = gpu_architectures(box)
     if "apple" in vendors:
         return "macOS lets the GPU have"
     return "the driver's" if "amd" in vendors else "CUDA's"
@@ -272,7 +275,7 @@ def _host_words(job: PlacementJob, known: Figure) -> str:
 def _lines(case: LayerCase, load: DeviceLoad, bands: _Bands) -> list[LedgerLine]:
     basis: Basis = case.model.basis
     layers = len(load.expert_layers)
-    users = f"{case.goal.users} x {tokens(case.context_tokens)} tokens"
+    users = f"{case.goal.users} x {format_tokens(case.context_tokens)} tokens"
     ledger_lines = [
         _stored(load.device, "weights", load.weights, "every tensor as stored, experts aside", basis, bands)
     ]
@@ -280,7 +283,9 @@ def _lines(case: LayerCase, load: DeviceLoad, bands: _Bands) -> list[LedgerLine]
         why = f"routed experts of {layers} layers"
         ledger_lines.append(_stored(load.device, "experts", load.experts, why, basis, bands))
     if load.cache:
-        ledger_lines.append(exact(load.device, "kv_cache", load.cache, f"{users}, {case.dtype}, with the layers here"))
+        ledger_lines.append(
+            exact_line(load.device, "kv_cache", load.cache, f"{users}, {case.dtype}, with the layers here")
+        )
     if load.compute:
         ledger_lines.append(_scratch(case, load, bands))
     terms = [term for term in ("runtime", "upload", "process") if getattr(load, term)]
@@ -292,7 +297,7 @@ def _stored(device: str, term: str, largest: int, why: str, basis: Basis, bands:
     """Weights, with the ends of a size that nobody read."""
     high = bands.high.size_factor
     if high == 1.0:
-        return exact(device, term, largest, why, basis)
+        return exact_line(device, term, largest, why, basis)
     best = int(largest / high)
     low = int(best * bands.low.size_factor)
     why += "; the size follows from the type"
@@ -339,17 +344,17 @@ def _objections(
 ) -> tuple[Objection, ...]:
     objections = []
     for load in loads:
-        short = over(job, load)
+        short = shortfall_bytes(job, load)
         if short <= 0:
             continue
         if load.device == HOST and host_bytes(case.box).value is None:
-            objections.append(not_specified(short + budget_of(job, HOST)))
+            objections.append(ram_not_specified(short + budget_of(job, HOST)))
             continue
         where = "system RAM" if load.device == HOST else load.device
         offered, expected = budget_of(job, load.device), sum(line.bytes for line in _lines(case, load, bands))
-        message = f"{memory(short)} too much for {memory(offered)} of {where}"
+        message = f"{format_memory(short)} too much for {format_memory(offered)} of {where}"
         if expected <= offered:
-            message += f" at the upper ends of the figures; by the best ones it takes {memory(expected)}"
+            message += f" at the upper ends of the figures; by the best ones it takes {format_memory(expected)}"
         largest = rounded_down(low // case.goal.users, 256)
         objections.append(
             Objection(
@@ -369,7 +374,7 @@ def _objections(
             Objection(
                 code="ik-only-types",
                 message=f"{case.model.name} {what}",
-                remedy=f"--engine {other}" if (other := loading_fork_types()) else None,
+                remedy=f"--engine {other}" if (other := engine_loading_fork_types()) else None,
             )
         )
     return tuple(objections)
@@ -384,7 +389,7 @@ def _notes(case: LayerCase, job: PlacementJob, loads: tuple[DeviceLoad, ...]) ->
                 code="hybrid",
                 message=(
                     f"experts of {kept} layers on the GPUs, of {len(loads[-1].expert_layers)} in system RAM: "
-                    f"{memory(loads[-1].experts)}, pinned while the engine runs"
+                    f"{format_memory(loads[-1].experts)}, pinned while the engine runs"
                 ),
             )
         )

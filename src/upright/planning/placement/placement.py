@@ -1,4 +1,4 @@
-"""Layers + devices -> which bytes go where, for the llama.cpp family.
+"""Which bytes of a model go on which device, for the llama.cpp family.
 
 Layers are split evenly over the GPUs, their cache with them; then whole layers of experts stay on the GPUs while there
 is room, and the rest live in system RAM. Without a GPU everything does.
@@ -135,10 +135,10 @@ def place(job: PlacementJob, context_tokens: int, overheads: Overheads) -> tuple
 
 
 def feasible(job: PlacementJob, loads: tuple[DeviceLoad, ...]) -> bool:
-    return not any(over(job, load) > 0 for load in loads)
+    return not any(shortfall_bytes(job, load) > 0 for load in loads)
 
 
-def over(job: PlacementJob, load: DeviceLoad) -> int:
+def shortfall_bytes(job: PlacementJob, load: DeviceLoad) -> int:
     """Bytes that the device does not have; negative if there is room."""
     return load.bytes - budget_of(job, load.device)
 
@@ -199,14 +199,16 @@ def _on_gpus(
     ]
     experts = {layer: int(factor * size) for layer, size in job.experts.items() if layer is not None}
     rooms = [budget - base.bytes for budget, base in zip(job.gpu_budgets, bases, strict=True)]
-    kept = keep(job.parts, experts, rooms)
+    kept = choose_expert_layers(job.parts, experts, rooms)
     loads = [_with_experts(base, layers_here, experts) for base, layers_here in zip(bases, kept, strict=True)]
     left = tuple(sorted(experts.keys() - {layer for layers_here in kept for layer in layers_here}))
     inputs = 0 if job.unified else int(factor * sum(job.outside.get(group, 0) for group in _LOOKED_UP))
     return (*loads, _with_experts(DeviceLoad(HOST, weights=inputs, process=overheads.process), left, experts))
 
 
-def keep(parts: Sequence[range], experts: Mapping[int, int], rooms: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def choose_expert_layers(
+    parts: Sequence[range], experts: Mapping[int, int], rooms: Sequence[int]
+) -> tuple[tuple[int, ...], ...]:
     """Layers of experts on each GPU, as many bytes as there is room for: every byte there is one that the processor
     need not read. First each GPU's own layers, head and tail of the model first; then what still fits anywhere."""
     kept: list[tuple[int, ...]] = []

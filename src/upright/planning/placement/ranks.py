@@ -1,4 +1,4 @@
-"""Box + Model + Goal -> Plan for engines whose ranks each take a share of a GPU.
+"""Plans for engines whose ranks each take a share of a GPU.
 
 The engine fills the fraction with cache: what is left of it after weights and overheads is the pool. The plan's ledger
 holds what the goal needs of the pool; the rest is headroom.
@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from math import gcd
 from typing import TYPE_CHECKING
 
-from upright.base.units import memory, tokens
+from upright.base.units import format_memory, format_tokens
 from upright.engines.facets.budget import GpuShare
 from upright.engines.facets.spread import Ranks
 from upright.facts.catalog.model_records import row_of
@@ -20,19 +20,19 @@ from upright.facts.catalog.rows.memory import End, OverheadRow
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import DeviceBudget, Goal, LedgerLine, Note, Objection, Parallel, Plan
+from upright.planning.memory.cache_record import cache_record
 from upright.planning.memory.kvcache import CacheShape, cache_shape, copies, rank_share
 from upright.planning.memory.layouts import Storage
-from upright.planning.memory.overhead import line, overheads
-from upright.planning.memory.pooling import Held, held_by, longest_tokens, most_requests, pool_tokens
-from upright.planning.memory.stated import stated_cache
+from upright.planning.memory.overhead import overhead_line, overheads
+from upright.planning.memory.pool_capacity import RankCache, longest_tokens, most_requests, pool_tokens, rank_cache
 from upright.planning.memory.weights import RankWeights, rank_weights
-from upright.planning.placement import fraction as fractions
-from upright.planning.placement.answer import exact, finish, unsure
+from upright.planning.placement import gpu_memory_utilization as fractions
 from upright.planning.placement.devices import UNIFIED_RESERVE, Device, host_bytes
-from upright.planning.placement.host_experts import Offload
+from upright.planning.placement.expert_offload import ExpertOffload
+from upright.planning.placement.plan_limits import bounded_line, exact_line, with_limits
 
 if TYPE_CHECKING:
-    from upright.planning.memory.learned import Lessons
+    from upright.planning.memory.earlier_starts import EarlierStarts
 
 DRAFT_LAYERS = 1
 ENDS: tuple[End, ...] = ("best", "low", "high")
@@ -57,15 +57,15 @@ class RankCase:
     fraction: float
     fraction_why: str
     made_from: tuple[str, ...]
-    lessons: Lessons | None = None
+    lessons: EarlierStarts | None = None
     gpu_experts: int = 0
     """Routed experts of each layer on the GPUs, where the engine keeps them in system RAM."""
 
     @cached_property
-    def offload(self) -> Offload | None:
+    def offload(self) -> ExpertOffload | None:
         """None if every expert lies on the GPUs."""
         facet = self.ranks.host_experts
-        return Offload(self.box, self.model, facet) if facet and self.model.architecture.experts else None
+        return ExpertOffload(self.box, self.model, facet) if facet and self.model.architecture.experts else None
 
     @cached_property
     def shape(self) -> CacheShape:
@@ -122,7 +122,7 @@ class _Rank:
     budget: DeviceBudget
     fixed: tuple[LedgerLine, ...]
     outside: tuple[LedgerLine, ...]
-    held: Held
+    held: RankCache
 
     @property
     def token_bytes(self) -> Fraction:
@@ -160,7 +160,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
         expert_places=case.offload.places() if case.offload else (),
         budgets=(*(rank.budget for rank in ranks), *((case.offload.budget(),) if case.offload else ())),
         ledger=tuple(ledger),
-        kv=stated_cache(
+        kv=cache_record(
             case.model,
             case.dtype,
             shape,
@@ -176,7 +176,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
     )
     longest = min(longest_tokens(rank.held, _pool_bytes(rank, case, "low")) for rank in roomiest)
     most_users = most_requests(smallest.held, _pool_bytes(smallest, case, "low"), case.context_tokens)
-    return finish(plan, case.model, longest_tokens=longest, most_users=most_users)
+    return with_limits(plan, case.model, longest_tokens=longest, most_users=most_users)
 
 
 def _with_gpu_experts(case: RankCase) -> RankCase:
@@ -206,10 +206,10 @@ def _ranks(case: RankCase) -> tuple[_Rank, ...]:
     block = case.share.block_tokens * case.sharing
 
     @cache
-    def held_in(layers: int) -> Held:
+    def held_in(layers: int) -> RankCache:
         """All ranks of a stage hold the same."""
         depth = Fraction(layers, case.model.architecture.layers)
-        return held_by(case.shape, case.storage, share=share, tensor=case.parallel.tensor, depth=depth, block=block)
+        return rank_cache(case.shape, case.storage, share=share, tensor=case.parallel.tensor, depth=depth, block=block)
 
     found = []
     for index, device in enumerate(case.gpus):
@@ -226,62 +226,62 @@ def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLi
     """What the fraction must hold beside the pool."""
     tensor, basis = case.parallel.tensor, case.model.basis
     lines = [
-        exact(device.name, "weights", stage.divided_bytes, f"1/{tensor} of what tensor parallelism divides", basis)
+        exact_line(device.name, "weights", stage.divided_bytes, f"1/{tensor} of what tensor parallelism divides", basis)
     ]
     if stage.replicated_bytes:
         why = "on every rank: projections into the latent space, router, norms, indexer"
-        lines.append(exact(device.name, "replicated_weights", stage.replicated_bytes, why, basis))
+        lines.append(exact_line(device.name, "replicated_weights", stage.replicated_bytes, why, basis))
     if stage.unsure_bytes:
         why = "tensors with names and shapes that nobody knows: on every rank at most, divided at least"
-        lines.append(unsure(device.name, "unclassed_weights", stage.unsure_bytes, tensor, why, basis))
+        lines.append(bounded_line(device.name, "unclassed_weights", stage.unsure_bytes, tensor, why, basis))
     if stage.table_bytes and not case.tables_on_host:
         why = f"1/{tensor} of the lookup tables; an engine that can keep them in system RAM needs none of it here"
-        lines.append(exact(device.name, "tables", stage.table_bytes, why, basis))
+        lines.append(exact_line(device.name, "tables", stage.table_bytes, why, basis))
     if case.offload:
         lines += case.offload.on_gpu(device.name, case.gpu_experts, tensor)
     if stage.absorbed_bytes:
         why = "second copies of kv_b_proj that MLA backends make after loading"
-        lines.append(exact(device.name, "absorbed_weights", stage.absorbed_bytes, why))
+        lines.append(exact_line(device.name, "absorbed_weights", stage.absorbed_bytes, why))
     rows = case.rows
     terms = ["runtime", "draft"] if case.goal.draft else ["runtime"]
     if case.share.graphs_counted(case.version):
         terms.append("graphs")
-    return (*lines, *(line(rows[term], device.name) for term in terms if term in rows))
+    return (*lines, *(overhead_line(rows[term], device.name) for term in terms if term in rows))
 
 
 def _outside(case: RankCase, device: Device) -> tuple[LedgerLine, ...]:
     """What comes on top of the fraction."""
     if "graphs" in case.rows and not case.share.graphs_counted(case.version):
-        return (line(case.rows["graphs"], device.name, "graphs_outside"),)
+        return (overhead_line(case.rows["graphs"], device.name, "graphs_outside"),)
     return ()
 
 
 def _on_host(case: RankCase) -> tuple[LedgerLine, ...]:
     """The engine's processes; and the system and its page cache, where the GPU has no memory of its own."""
-    process, device = line(case.rows["process"], "host"), case.gpus[0]
+    process, device = overhead_line(case.rows["process"], "host"), case.gpus[0]
     tables = sum(stage.table_bytes for stage in case.stages) * case.parallel.tensor
     if tables and case.tables_on_host:
-        return process, exact("host", "tables", tables, "lookup tables, which the engine keeps in system RAM")
+        return process, exact_line("host", "tables", tables, "lookup tables, which the engine keeps in system RAM")
     if not device.unified:
         return (case.offload.on_host(), process) if case.offload else (process,)
     why = "the system and its page cache: GPU and system share one memory"
-    return process, exact("host", "host_reserve", int(device.cuda_bytes * UNIFIED_RESERVE), why, "assumed")
+    return process, exact_line("host", "host_reserve", int(device.cuda_bytes * UNIFIED_RESERVE), why, "assumed")
 
 
 def _cache_lines(case: RankCase, rank: _Rank) -> tuple[LedgerLine, ...]:
     """Tokens and windows of the users' sequences, and the states that the engine keeps of them."""
     users, held = case.goal.users, rank.held
     request, states = held.request_bytes(case.context_tokens), held.state_bytes * held.states_kept
-    why = f"{users} x {tokens(case.context_tokens)} tokens x {float(held.token_bytes):,.0f} B on this rank"
+    why = f"{users} x {format_tokens(case.context_tokens)} tokens x {float(held.token_bytes):,.0f} B on this rank"
     if held.pages is not None:
         blocks = held.pages.request_blocks(case.context_tokens)
-        why = f"{users} x {blocks:,} blocks of {memory(held.pages.block_bytes)}, tokens in flight and all"
-        return (exact(rank.device.name, "kv_cache", int(users * request), why),)
-    lines = [exact(rank.device.name, "kv_cache", int(users * (request - states)), why)]
+        why = f"{users} x {blocks:,} blocks of {format_memory(held.pages.block_bytes)}, tokens in flight and all"
+        return (exact_line(rank.device.name, "kv_cache", int(users * request), why),)
+    lines = [exact_line(rank.device.name, "kv_cache", int(users * (request - states)), why)]
     if held.state_bytes:
         kept = f"{users} x {held.states_kept} states kept" if held.states_kept > 1 else f"{users} states"
         why = f"{kept}, {held.why}" if held.why else kept
-        lines.append(exact(rank.device.name, "state", int(users * held.states_kept * held.state_bytes), why))
+        lines.append(exact_line(rank.device.name, "state", int(users * held.states_kept * held.state_bytes), why))
     return tuple(lines)
 
 
@@ -317,8 +317,8 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], tightest: _Rank, low_t
             Objection(
                 code="pool-too-small",
                 message=(
-                    f"{case.goal.users} x {tokens(case.context_tokens)} tokens of context are asked for, "
-                    f"{tokens(low_tokens)} are sure to fit: {memory(short)} a GPU are missing"
+                    f"{case.goal.users} x {format_tokens(case.context_tokens)} tokens of context are asked for, "
+                    f"{format_tokens(low_tokens)} are sure to fit: {format_memory(short)} a GPU are missing"
                 ),
                 device=tightest.device.name,
                 short_bytes=short,
@@ -332,7 +332,9 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], tightest: _Rank, low_t
             objections.append(
                 Objection(
                     code="nothing-left-outside",
-                    message=f"{_on_top(rank)} come on top of the fraction {case.fraction}: {memory(-spare)} missing",
+                    message=(
+                        f"{_on_top(rank)} come on top of the fraction {case.fraction}: {format_memory(-spare)} missing"
+                    ),
                     device=rank.device.name,
                     short_bytes=-spare,
                     remedy=f"--gpu-memory-utilization {max(0.5, case.fraction - 0.04):.2f}",
@@ -347,7 +349,7 @@ def _host_too_small(case: RankCase) -> list[Objection]:
     if not tables or there is None or tables <= there:
         return []
     short = int(tables - there)
-    message = f"{memory(tables)} of lookup tables are kept in system RAM, {memory(int(there))} are there"
+    message = f"{format_memory(tables)} of lookup tables are kept in system RAM, {format_memory(int(there))} are there"
     return [Objection(code="host-memory-too-small", message=message, device="host", short_bytes=short)]
 
 
@@ -359,8 +361,8 @@ def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:
     return Objection(
         code="weights-too-large",
         message=(
-            f"weights and overheads take {memory(rank.budget.capacity_bytes + short)} of each GPU, "
-            f"{case.engine} may use {memory(rank.budget.capacity_bytes)}: {memory(short)} too much"
+            f"weights and overheads take {format_memory(rank.budget.capacity_bytes + short)} of each GPU, "
+            f"{case.engine} may use {format_memory(rank.budget.capacity_bytes)}: {format_memory(short)} too much"
         ),
         device=rank.device.name,
         short_bytes=short,
@@ -380,7 +382,7 @@ def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]
         message = f"by the best figure it fits, within the band of {100 * (1 - low / best):.0f} % it may not"
         notes.append(Note(code="tight", message=message))
     if tables := [term for term in _on_host(case) if term.term == "tables"]:
-        message = f"{memory(tables[0].bytes)} of lookup tables lie in system RAM, beside the engine's processes"
+        message = f"{format_memory(tables[0].bytes)} of lookup tables lie in system RAM, beside the engine's processes"
         notes.append(Note(code="tables-in-ram", message=message))
     if case.shape.unknown:
         notes.append(Note(code="lower-bound", message=f"not in the headers: {', '.join(case.shape.unknown)}"))

@@ -1,4 +1,4 @@
-"""A short reading of system RAM -> bytes per second, measured.
+"""Measures the bandwidth of system RAM with a short read.
 
 Every thread searches its own buffer for a byte that is not there (memchr), which reads each cache line once and writes
 nothing: close to what decoding does with expert weights. It says nothing of latency, and little of a single NUMA node.
@@ -6,9 +6,9 @@ nothing: close to what decoding does with expert weights. It says nothing of lat
 
 from __future__ import annotations
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.host import Host
-from upright.base.units import GIB, MIB, memory
+from upright.base.units import GIB, MIB, format_memory
 from upright.facts.records.base import Figure, unknown
 
 # Larger than the last-level cache of any processor here (512 MB on an EPYC 9175F), so that memory answers.
@@ -51,16 +51,16 @@ def measure(host: Host, available: Figure) -> Figure:
         return unknown("not measured: available memory is unknown")
     total = int(min(LARGEST_BYTES, available.value // 8))
     if total < SMALLEST_BYTES:
-        return unknown(f"not measured: only {memory(available.value)} of memory is available")
+        return unknown(f"not measured: only {format_memory(available.value)} of memory is available")
     argv = ["python3", "-c", _SCRIPT, "read-memory", str(total), str(PASSES)]
     completed = host.run(argv, timeout_seconds=TIMEOUT_SECONDS)
     try:
-        measurement = decoded(completed.out)
+        measurement = parse_json(completed.out)
         rate = measurement["bytes"] / min(measurement["seconds"])
         threads, load = int(measurement["threads"]), float(measurement["load"])
     except (ValueError, KeyError, TypeError, ZeroDivisionError):
         return unknown(f"the measurement gave no result: {(completed.err.strip().splitlines() or ['no word'])[-1]}")
-    how = f"memchr over {memory(measurement['bytes'])} by {threads} threads, best of {PASSES}; reads only"
+    how = f"memchr over {format_memory(measurement['bytes'])} by {threads} threads, best of {PASSES}; reads only"
     if load > threads * _BUSY:
         how += f"; others were at work (load {load:.1f}), so expect more"
     return Figure(value=int(rate), basis="measured", source=how)

@@ -1,4 +1,4 @@
-"""--version, --help, package metadata -> the engines on a machine, with the flags they accept.
+"""The engines on a machine and the flags they accept, from --version, --help and package metadata.
 
 Each engine says where it is looked for (`engines.facets.finding`). No Python engine is imported, since that costs ten
 seconds and a CUDA context: the metadata of the interpreter that its command names in its first line tells the version.
@@ -14,7 +14,7 @@ from upright.base.host import Result
 from upright.engines import ENGINES
 from upright.engines.facets.finding import PackageFinding, ProgramFinding
 from upright.facts.records.box import EngineInstall
-from upright.planning.probing.questions import NOT_ASKED, Answers, Questions, script, told
+from upright.planning.probing.questions import NOT_ASKED, Answers, Questions, output_of, script
 
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w.-]*")
 _ENTRY = re.compile(r"^ {0,12}(?=-)(.*?)(?: {2,}(?![ -])|$)")
@@ -98,7 +98,9 @@ def help_questions(installs: Iterable[EngineInstall]) -> Questions:
 
 def with_flags(installs: Iterable[EngineInstall], answers: Answers) -> tuple[EngineInstall, ...]:
     return tuple(
-        install.model_copy(update={"flags": flags_of(text)}) if (text := told(answers, install.program)) else install
+        install.model_copy(update={"flags": flags_of(text)})
+        if (text := output_of(answers, install.program))
+        else install
         for install in installs
     )
 
@@ -142,7 +144,7 @@ class _Found:
 
 def _found(answers: Answers) -> list[_Found]:
     """Engines' commands with the interpreter behind them, and last the python3 on PATH."""
-    lines = [(line + "\t\t").split("\t") for line in (told(answers, "engines") or "").splitlines()]
+    lines = [(line + "\t\t").split("\t") for line in (output_of(answers, "engines") or "").splitlines()]
     executables = [_Found(name, program, python) for name, program, python, *_ in lines if program]
     return [
         replace(executable, python=executable.program) if executable.name == "python3" else executable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from upright.facts.records.box import Link
-from upright.planning.probing.questions import Answers, told
+from upright.planning.probing.questions import Answers, output_of
 
 QUESTIONS = {
     "topology": ("nvidia-smi", "topo", "-m"),
@@ -20,8 +20,8 @@ Matrix = dict[tuple[int, int], str]
 
 
 def read_links(answers: Answers) -> tuple[Link, ...]:
-    paths = matrix(told(answers, "topology") or "")
-    peers = matrix(told(answers, "peer-access") or "")
+    paths = matrix(output_of(answers, "topology") or "")
+    peers = matrix(output_of(answers, "peer-access") or "")
     return tuple(
         Link(a=a, b=b, path=path, peer_access=peers.get((a, b))) for (a, b), path in sorted(paths.items()) if a < b
     )
@@ -41,7 +41,7 @@ def matrix(text: str) -> Matrix:
 
 def numa_affinities(answers: Answers) -> dict[int, int]:
     """The column `NUMA Affinity`, for machines whose sysfs does not say: the second after the devices."""
-    header, lines = _table(told(answers, "topology") or "")
+    header, lines = _table(output_of(answers, "topology") or "")
     place = 1 + sum(1 for word in header if _GPU.match(word) or _NIC.match(word))
     return {gpu: int(cells[place]) for gpu, cells in lines.items() if len(cells) > place and cells[place].isdecimal()}
 

@@ -9,7 +9,7 @@ from upright.base.host import Host, LocalHost, RecordedHost, SshHost
 from upright.base.host.recorded import INDEX
 from upright.facts.records.box import Box
 from upright.facts.records.loading import load
-from upright.planning.probing.rounds import probe
+from upright.planning.probing.probe_rounds import probe
 
 THIS_MACHINE = "here"
 SSH = "ssh:"

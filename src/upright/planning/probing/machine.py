@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.units import KIB
 from upright.facts.records.base import Figure, unknown
 from upright.facts.records.box import Cpu, NumaNode
-from upright.planning.probing.questions import Answers, rows, script, told
+from upright.planning.probing.questions import Answers, output_of, rows, script
 
 QUESTIONS = {
     "lscpu": ("lscpu", "--json"),
@@ -41,13 +41,13 @@ _MEMINFO = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 
 
 def read_cpu(answers: Answers) -> Cpu:
-    fields = _lscpu(told(answers, "lscpu")) or _cpuinfo(told(answers, "cpuinfo") or "")
+    fields = _lscpu(output_of(answers, "lscpu")) or _cpuinfo(output_of(answers, "cpuinfo") or "")
     sockets, cores_per_socket = _count(fields.get("Socket(s)")), _count(fields.get("Core(s) per socket"))
     return Cpu(
         name=fields.get("Model name") or "unknown processor",
         sockets=sockets,
         cores=cores_per_socket * sockets if cores_per_socket and sockets else None,
-        threads=_count(told(answers, "nproc")) or _count(fields.get("CPU(s)")),
+        threads=_count(output_of(answers, "nproc")) or _count(fields.get("CPU(s)")),
         flags=tuple(sorted(flag for flag in fields.get("Flags", "").split() if _FLAGS_THAT_MATTER.match(flag))),
         hypervisor=fields.get("Hypervisor vendor"),
     )
@@ -55,7 +55,7 @@ def read_cpu(answers: Answers) -> Cpu:
 
 def read_memory(answers: Answers) -> tuple[Figure, Figure]:
     """Total, and what a new process can have: a container's or a slice's limit counts."""
-    lines = {name: int(kib) * KIB for name, kib in _MEMINFO.findall(told(answers, "meminfo") or "")}
+    lines = {name: int(kib) * KIB for name, kib in _MEMINFO.findall(output_of(answers, "meminfo") or "")}
     available = _line(lines, "MemAvailable")
     for path, limit, used in rows(answers, "memory-limit", 3):
         room = int(limit) - int(used) if limit.isdecimal() and used.isdecimal() else None
@@ -83,7 +83,7 @@ def _line(lines: dict[str, int], name: str) -> Figure:
 def _lscpu(text: str | None) -> dict[str, str]:
     """`lscpu --json` nests what belongs together in some versions and not in others."""
     try:
-        pending = list(decoded(text or "{}").get("lscpu", []))
+        pending = list(parse_json(text or "{}").get("lscpu", []))
     except (ValueError, AttributeError, TypeError):
         return {}
     fields: dict[str, str] = {}

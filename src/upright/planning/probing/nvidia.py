@@ -12,7 +12,7 @@ import re
 from upright.base.units import MIB
 from upright.facts.records.base import Figure, unknown
 from upright.facts.records.box import Gpu, PcieLink
-from upright.planning.probing.questions import Answers, rows, script, told
+from upright.planning.probing.questions import Answers, output_of, rows, script
 
 FIELDS = (
     "index",
@@ -58,13 +58,13 @@ _UNIT = re.compile(r"\s*\[.*\]$")
 
 
 def read_gpus(answers: Answers) -> tuple[Gpu, ...]:
-    bars, nodes = _bar1(told(answers, "nvidia-long") or ""), _numa(answers)
+    bars, nodes = _bar1(output_of(answers, "nvidia-long") or ""), _numa(answers)
     return tuple(_gpu(row, bars, nodes) for row in query_rows(answers))
 
 
 def query_rows(answers: Answers) -> list[dict[str, str]]:
     """The query's rows by field name; units stand in the header and again in every cell."""
-    lines = [line for line in (told(answers, "nvidia-query") or "").splitlines() if line.count(",") >= 2]
+    lines = [line for line in (output_of(answers, "nvidia-query") or "").splitlines() if line.count(",") >= 2]
     reader = csv.reader(lines, skipinitialspace=True)
     header = [_UNIT.sub("", name) for name in next(reader, [])]
     named = [dict(zip(header, row, strict=False)) for row in reader]
@@ -78,13 +78,13 @@ def devices_on_the_bus(answers: Answers) -> list[tuple[str, str]]:
 
 def addressing_modes(answers: Answers) -> set[str]:
     """HMM, ATS or None, as far as the driver says."""
-    return set(re.findall(r"^\s+Addressing Mode\s*: (\S+)$", told(answers, "nvidia-long") or "", re.MULTILINE))
+    return set(re.findall(r"^\s+Addressing Mode\s*: (\S+)$", output_of(answers, "nvidia-long") or "", re.MULTILINE))
 
 
 def fabric_states(answers: Answers) -> set[str]:
     """`Completed, Success` of each GPU behind an NVSwitch; GPUs without a fabric say N/A and are left out."""
     fabrics = re.findall(
-        r"^\s+Fabric\n\s+State\s*: (.*)\n\s+Status\s*: (.*)$", told(answers, "nvidia-long") or "", re.MULTILINE
+        r"^\s+Fabric\n\s+State\s*: (.*)\n\s+Status\s*: (.*)$", output_of(answers, "nvidia-long") or "", re.MULTILINE
     )
     return {f"{state}, {status}" for state, status in fabrics if state not in ("N/A", "Not Supported")}
 

@@ -1,4 +1,4 @@
-"""Questions -> answers, in one round trip.
+"""Asks a machine many questions in one round trip.
 
 Every module of this room names the commands it reads and parses their output; none of them runs anything. So a probe
 over ssh costs two round trips, and every parser can be tested on recorded text.
@@ -28,7 +28,7 @@ def script(label: str, text: str) -> tuple[str, ...]:
     return ("sh", "-c", dedent(text).strip(), label)
 
 
-def told(answers: Answers, name: str) -> str | None:
+def output_of(answers: Answers, name: str) -> str | None:
     """The output of a command that succeeded; None if it did not."""
     answer = answers.get(name, NOT_ASKED)
     return answer.out if answer.ok and answer.out.strip() else None
@@ -36,5 +36,5 @@ def told(answers: Answers, name: str) -> str | None:
 
 def rows(answers: Answers, name: str, width: int) -> list[list[str]]:
     """The tab-separated lines of an answer that have this many columns."""
-    lines = [line.split("\t") for line in (told(answers, name) or "").splitlines()]
+    lines = [line.split("\t") for line in (output_of(answers, name) or "").splitlines()]
     return [line for line in lines if len(line) == width]

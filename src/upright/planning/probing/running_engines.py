@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from upright.base.foreign import on_one_line
 from upright.base.host import Host
+from upright.base.untrusted_text import on_one_line
 from upright.engines import ENGINES
 from upright.facts.catalog import images
 from upright.facts.records.base import Part

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.facts.records.box import ContainerRuntime, Software
 from upright.planning.probing import nvidia
-from upright.planning.probing.questions import NOT_ASKED, Answers, script, told
+from upright.planning.probing.questions import NOT_ASKED, Answers, output_of, script
 
 # `info` tells whether its storage works, and waits while another podman unpacks an image into it: busy is not broken.
 _PODMAN = """
@@ -33,16 +33,16 @@ def read_name(answers: Answers) -> str | None:
 
 def read_software(answers: Answers) -> Software:
     _, kernel, architecture = _uname(answers)
-    long_form = told(answers, "nvidia-long") or ""
-    module = told(answers, "driver-module")
+    long_form = output_of(answers, "nvidia-long") or ""
+    module = output_of(answers, "driver-module")
     return Software(
-        system=_first(r'^PRETTY_NAME="?([^"\n]*)"?$', told(answers, "os-release")),
+        system=_first(r'^PRETTY_NAME="?([^"\n]*)"?$', output_of(answers, "os-release")),
         kernel=kernel,
         architecture=architecture,
         driver=_driver(answers) or _first(r"^(?:Driver|KMD) Version\s*: (\S+)", long_form),
         driver_open=None if module is None else "Open Kernel Module" in module,
         cuda=_first(r"^CUDA (?:UMD )?Version\s*: (\d\S*)", long_form),
-        cuda_toolkit=_first(r"release (\S+),", told(answers, "nvcc")),
+        cuda_toolkit=_first(r"release (\S+),", output_of(answers, "nvcc")),
     )
 
 
@@ -59,10 +59,10 @@ def _docker(answers: Answers) -> ContainerRuntime | None:
     if asked.code == NOT_ASKED.code:
         return None
     gpus = None
-    if "nvidia" in _runtimes(told(answers, "docker-runtimes")):
+    if "nvidia" in _runtimes(output_of(answers, "docker-runtimes")):
         gpus = "nvidia runtime"
-    elif told(answers, "nvidia-ctk"):
-        gpus = "cdi" if told(answers, "cdi") else "nvidia runtime"
+    elif output_of(answers, "nvidia-ctk"):
+        gpus = "cdi" if output_of(answers, "cdi") else "nvidia runtime"
     return _runtime("docker", asked.code, asked.out, asked.err, gpus)
 
 
@@ -70,7 +70,7 @@ def _podman(answers: Answers) -> ContainerRuntime | None:
     asked = answers.get("podman", NOT_ASKED)
     if asked.code == NOT_ASKED.code:
         return None
-    return _runtime("podman", asked.code, asked.out, asked.err, "cdi" if told(answers, "cdi") else None)
+    return _runtime("podman", asked.code, asked.out, asked.err, "cdi" if output_of(answers, "cdi") else None)
 
 
 def _runtime(name: str, code: int, out: str, err: str, gpus: str | None) -> ContainerRuntime:
@@ -87,14 +87,14 @@ def _runtime(name: str, code: int, out: str, err: str, gpus: str | None) -> Cont
 
 def _runtimes(text: str | None) -> set[str]:
     try:
-        runtimes = decoded(text or "{}")
+        runtimes = parse_json(text or "{}")
     except ValueError:
         return set()
     return set(runtimes) if isinstance(runtimes, dict) else set()
 
 
 def _uname(answers: Answers) -> tuple[str | None, str | None, str | None]:
-    fields = (told(answers, "uname") or "").split()
+    fields = (output_of(answers, "uname") or "").split()
     return (fields[0], fields[1], fields[2]) if len(fields) == 3 else (None, None, None)
 
 

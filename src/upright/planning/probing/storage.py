@@ -7,7 +7,7 @@ import re
 from upright.base.units import GIB, KIB
 from upright.facts.records.base import Figure, unknown
 from upright.facts.records.box import Disk, ModelCache
-from upright.planning.probing.questions import Answers, script, told
+from upright.planning.probing.questions import Answers, output_of, script
 
 QUESTIONS = {
     # A dead network mount hangs df for minutes; the local disks are better than nothing.
@@ -35,7 +35,7 @@ _ROW = re.compile(r"^(?P<device>.+?)\s+(?P<type>\S+)\s+(?P<size>\d+)\s+\d+\s+(?P
 
 def read_disks(answers: Answers) -> tuple[Disk, ...]:
     disks: dict[str, Disk] = {}
-    for line in (told(answers, "disks") or "").splitlines():
+    for line in (output_of(answers, "disks") or "").splitlines():
         row = _ROW.match(line)
         if row is None or _NOT_FOR_MODELS.match(row["type"]) or _INSIDE_CONTAINERS.match(row["mount"]):
             continue
@@ -49,7 +49,7 @@ def read_disks(answers: Answers) -> tuple[Disk, ...]:
 
 
 def read_model_cache(answers: Answers) -> ModelCache | None:
-    rows = dict(line.split("\t", 1) for line in (told(answers, "model-cache") or "").splitlines() if "\t" in line)
+    rows = dict(line.split("\t", 1) for line in (output_of(answers, "model-cache") or "").splitlines() if "\t" in line)
     if "path" not in rows:
         return None
     # device, size, used, available, capacity, mount

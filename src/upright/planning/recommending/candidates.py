@@ -1,4 +1,4 @@
-"""ModelRow + Artifact + Box -> Contender, or what rules it out without planning it.
+"""The artifacts that may be recommended for a box, and what rules one out without planning it.
 
 Bounds only: weights that are larger than all memory, and a speed that the bandwidth of all GPUs cannot reach.
 """
@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from upright.base.units import GB, memory, size
+from upright.base.units import GB, format_memory, format_size
 from upright.facts import catalog
 from upright.facts.catalog.rows.hardware import GpuRow
 from upright.facts.catalog.rows.model import Artifact, ModelRow
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
-from upright.models.deriving.catalogued import record
+from upright.models.deriving.catalogue_models import record
+from upright.planning.choosing.estimated_sizes import estimated_bits, estimated_bytes
 from upright.planning.choosing.ranking import FAITHFUL_BITS, faithful
-from upright.planning.choosing.told_sizes import told_bits, told_bytes
-from upright.planning.recommending.quality import Standing, Standings
+from upright.planning.recommending.quality import QualityScore, QualityScores
 
 
 @dataclass(frozen=True)
-class Means:
+class BoxTotals:
     """What a box has in all."""
 
     vram_bytes: int
@@ -31,12 +31,12 @@ class Means:
 
 
 @dataclass(frozen=True)
-class Contender:
+class Candidate:
     """One artifact of one model."""
 
     row: ModelRow
     artifact: Artifact
-    standing: Standing
+    standing: QualityScore
     bits: float | None
     """Of a routed weight, as the row says it; None if only the record tells."""
 
@@ -64,22 +64,22 @@ class Contender:
 
     @property
     def bytes(self) -> int | None:
-        return told_bytes(self.row, self.artifact)
+        return estimated_bytes(self.row, self.artifact)
 
 
-def contenders(row: ModelRow, standings: Standings) -> list[Contender]:
+def candidates_of(row: ModelRow, standings: QualityScores) -> list[Candidate]:
     """Of one model, as it is stored by default first."""
     return [
-        Contender(row, artifact, standings.of(row, artifact.repository), told_bits(row, artifact))
+        Candidate(row, artifact, standings.of(row, artifact.repository), estimated_bits(row, artifact))
         for artifact in row.artifacts
     ]
 
 
-def means_of(box: Box) -> Means:
+def box_totals(box: Box) -> BoxTotals:
     """Everything that a box has, with nothing taken off: a bound must not refuse what fits."""
     bandwidths = [_bandwidth(gpu.row) for gpu in box.gpus]
     ram = box.memory_available_bytes.value or box.memory_bytes.value or 0
-    return Means(
+    return BoxTotals(
         vram_bytes=int(sum(gpu.memory_bytes.value or 0 for gpu in box.gpus)),
         ram_bytes=int(ram),
         gpu_bytes_per_second=sum(bandwidth for bandwidth in bandwidths if bandwidth)
@@ -88,7 +88,7 @@ def means_of(box: Box) -> Means:
     )
 
 
-def ruled_out(candidate: Contender, means: Means, slowest: float | None) -> str | None:
+def ruled_out(candidate: Candidate, means: BoxTotals, slowest: float | None) -> str | None:
     """Why it cannot be, by a bound; None if it must be planned."""
     room = means.vram_bytes if candidate.artifact.format != "gguf" else means.vram_bytes + means.ram_bytes
     weights = candidate.bytes
@@ -96,7 +96,7 @@ def ruled_out(candidate: Contender, means: Means, slowest: float | None) -> str 
         return None  # a build for CPUs may take it
     if weights is not None and 0.97 * weights > room:
         where = "of VRAM" if candidate.artifact.format != "gguf" else "of VRAM and system RAM"
-        return f"{size(weights)} of weights, the box has {memory(room)} {where}"
+        return f"{format_size(weights)} of weights, the box has {format_memory(room)} {where}"
     active = candidate.row.active_parameters.value
     if slowest and active and candidate.bits and means.gpu_bytes_per_second:
         most = means.gpu_bytes_per_second / (active * candidate.bits / 8)

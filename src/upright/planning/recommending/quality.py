@@ -1,4 +1,4 @@
-"""ModelRow + artifact -> how good it is, by what was published of it.
+"""How good a model's artifact is, by published scores.
 
 Makers run benchmarks in harnesses of their own and come out higher than others do: where only a maker's figure is
 known it counts less by the median gap of those models that have both. A model that beats another in the newer benchmark
@@ -21,7 +21,7 @@ RANKED_BY, NEWER = "SWE-bench Verified", "Terminal-Bench 2.1"
 
 
 @dataclass(frozen=True)
-class Standing:
+class QualityScore:
     """What an artifact is ranked by."""
 
     published: ScoreRow | None
@@ -32,7 +32,7 @@ class Standing:
     """In the newer benchmark, which decides between equals; 0 if unknown."""
 
 
-class Standings:
+class QualityScores:
     """Every score of the catalogue, looked at once."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Standings:
         self._newer = tuple(score for score in self._scores if score.benchmark == NEWER)
         self.makers_gap = self._gap()
 
-    def of(self, row: ModelRow, artifact_name: str) -> Standing:
+    def of(self, row: ModelRow, artifact_name: str) -> QualityScore:
         release = self._release(row.id, artifact_name)
         older, newer = (_best(scores, row.id, release) for scores in (self._older, self._newer))
         beaten = [
@@ -50,7 +50,7 @@ class Standings:
             if newer and score.score <= newer.score and (other := _best(self._older, score.model, score.release))
         ]
         own = [self._counted(older)] if older else []
-        return Standing(older or newer, max((*own, *beaten), default=0.0), newer.score if newer else 0.0)
+        return QualityScore(older or newer, max((*own, *beaten), default=0.0), newer.score if newer else 0.0)
 
     def _gap(self) -> float:
         """Points by which makers' own figures are above one harness for all: the median of models that have both."""

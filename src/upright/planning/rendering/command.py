@@ -1,4 +1,4 @@
-"""Recipe -> a command that can be pasted into a shell: the key made once, then the engine or its container.
+"""A command that can be pasted into a shell: the key made once, then the engine or its container.
 
 No `exec`, no `set -e`: it is pasted into a person's own shell. Reasons stand in the script and in the table.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED, Recipe, Setting
-from upright.planning.rendering.container import HUB_MOUNT, in_container
-from upright.planning.rendering.run_options import Places, run_options
-from upright.planning.rendering.text import shell_path, shell_word, volume_source
-from upright.planning.rendering.writable import writable
+from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED_VALUE, Recipe, Setting
+from upright.planning.rendering.container import HUB_MOUNT, container_of
+from upright.planning.rendering.quoting import shell_path, shell_word, volume_source
+from upright.planning.rendering.run_options import RunPaths, run_options
+from upright.planning.rendering.writable import checked_writable
 
 _HUB = "$HOME/.cache/huggingface"
 _CACHES = "$HOME/.cache/upright/engines"
@@ -28,7 +28,7 @@ _MAKE_CONFIG = f"(umask 077; printf 'api-key: %s\\n' \"$(cat {_KEY_FILE})\" >{_C
 
 def command_text(recipe: Recipe) -> str:
     """Lines that end in a backslash are one command."""
-    recipe = writable(recipe)
+    recipe = checked_writable(recipe)
     start = _process(recipe) if recipe.runtime == "process" else _container(recipe, recipe.runtime)
     return "\n".join((_MAKE_KEY, *start)) + "\n"
 
@@ -36,22 +36,22 @@ def command_text(recipe: Recipe) -> str:
 def _process(recipe: Recipe) -> Iterator[str]:
     if recipe.key_way == "config":
         yield _MAKE_CONFIG
-    passed = [setting for setting in recipe.environment if setting.value != PASSED]
+    passed = [setting for setting in recipe.environment if setting.value != PASSED_VALUE]
     lines = [f"{setting.name}={_variable(setting)}" for setting in passed]
     lines += [shell_word(recipe.program), *(f"  {_words(setting)}" for setting in recipe.arguments)]
     yield _joined(lines)
 
 
 def _container(recipe: Recipe, runtime: str) -> Iterator[str]:
-    inside = in_container(recipe)
+    inside = container_of(recipe)
     mount = inside.mounts[0]
     model = _HUB if mount.target == HUB_MOUNT else volume_source(mount.source)
-    places = Places(model, _CACHES, _KEY, _OWNER, str(recipe.port))
+    places = RunPaths(model, _CACHES, _KEY, _OWNER, str(recipe.port))
     options = run_options(inside, runtime, places, gpus=recipe.gpus)
     yield 'mkdir -p "$HOME"/.cache/upright/engines'
     lines = [f"{runtime} run", *("  " + " ".join(map(_placed, option.words)) for option in options)]
     for setting in inside.environment:
-        given = "" if setting.value == PASSED else f"={shell_word(setting.value or '')}"
+        given = "" if setting.value == PASSED_VALUE else f"={shell_word(setting.value or '')}"
         lines.append(f"  --env {setting.name}{given}")
     lines += [f"  {shell_word(inside.image)}", *(f"  {shell_word(word)}" for word in inside.entrypoint[1:])]
     lines += [f"  {_words(setting)}" for setting in inside.settings]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from upright.facts.records.recipe import PASSED, Recipe
-from upright.planning.rendering.container import KEY_MOUNT, Mount, in_container, label_of, slug
+from upright.facts.records.recipe import PASSED_VALUE, Recipe
+from upright.planning.rendering.container import KEY_MOUNT, Mount, container_of, label_of, slug
+from upright.planning.rendering.quoting import expand_home, volume_source, yaml_name, yaml_text
 from upright.planning.rendering.script import comment, title
-from upright.planning.rendering.text import at_home, volume_source, yaml_name, yaml_text
 
 
 def compose_file(recipe: Recipe) -> str:
-    inside = in_container(recipe)
+    inside = container_of(recipe)
     model, cache = inside.mounts
     lines = [
         *title(recipe),
@@ -43,7 +43,7 @@ def compose_file(recipe: Recipe) -> str:
     ]
     for setting in inside.environment:
         passed = f'"${{{setting.name}:?export it first}}"'
-        yaml_value = passed if setting.value == PASSED else _text(setting.value or "")
+        yaml_value = passed if setting.value == PASSED_VALUE else _text(setting.value or "")
         lines += [f"      # {comment(setting)}", f"      {setting.name}: {yaml_value}"]
     lines += [f"    entrypoint: [{', '.join(map(_text, inside.entrypoint))}]", "    command:"]
     for setting in inside.settings:
@@ -68,7 +68,7 @@ def _limit(count: int | None) -> list[str]:
 
 
 def _volume(mount: Mount) -> str:
-    source = at_home(_dollars(volume_source(mount.source)), "${HOME}")
+    source = expand_home(_dollars(volume_source(mount.source)), "${HOME}")
     return yaml_text(f"{source}:{mount.target}{':ro' if mount.read_only else ''}")
 
 

@@ -1,4 +1,4 @@
-"""Recipe -> the same engine inside a container: image, mounts, and a start that keeps the key out of sight.
+"""The engine of a recipe inside a container: image, mounts, and a start that keeps the key out of sight.
 
 Every container target is made from this: no capabilities, a read-only root, the model read-only, the key as a mounted
 file, the port not open to the world. Caches of compiled kernels live in a volume, or every start would compile anew.
@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from upright.base.errors import UsageError
 from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
-from upright.planning.rendering.text import one_line
+from upright.planning.rendering.quoting import one_line
 from upright.planning.rendering.writable import program_inside
 
 KEY_MOUNT = "/run/secrets/upright-key"
@@ -26,7 +26,7 @@ CACHE_FOLDER = "~/.cache/upright/engines"
 SHARED_MEMORY = "32g"
 _LONGEST_SLUG = 50
 ROUTER = "smg"
-EVERYWHERE = "0.0.0.0"  # noqa: S104  inside the container only
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  inside the container only
 ON_LOOPBACK = "the port is published on loopback alone"
 
 _CACHED = re.compile(r"(?P<repository>.*/models--[^/]+)/(?P<below>snapshots/.+)")
@@ -70,10 +70,10 @@ class Container:
     @property
     def words(self) -> tuple[str, ...]:
         """What follows the image."""
-        return (*self.entrypoint[1:], *words(self.settings))
+        return (*self.entrypoint[1:], *argument_words(self.settings))
 
 
-def in_container(recipe: Recipe, image: str | None = None, *, reached: str = ON_LOOPBACK) -> Container:
+def container_of(recipe: Recipe, image: str | None = None, *, reached: str = ON_LOOPBACK) -> Container:
     """`reached` says who gets to the port, though the engine binds every address."""
     chosen = image or recipe.image
     _nvidia_only(recipe)
@@ -110,7 +110,7 @@ def _nvidia_only(recipe: Recipe) -> None:
         )
 
 
-def words(settings: Iterable[Setting]) -> tuple[str, ...]:
+def argument_words(settings: Iterable[Setting]) -> tuple[str, ...]:
     return tuple(word for setting in settings for word in (setting.name, setting.value) if word is not None)
 
 
@@ -190,7 +190,7 @@ def _folders(recipe: Recipe) -> tuple[Setting, ...]:
 
 def _inside(setting: Setting, recipe: Recipe, path: str, reached: str) -> Setting:
     if setting.name == "--host" and recipe.engine != ROUTER:
-        return setting.model_copy(update={"value": EVERYWHERE, "reason": f"inside the container; {reached}"})
+        return setting.model_copy(update={"value": ALL_ADDRESSES, "reason": f"inside the container; {reached}"})
     if setting.value is None:
         return setting
     known = {recipe.model_path: path, KEY_FILE: KEY_MOUNT, KEY_CONFIG: KEY_CONFIG_PATH}

@@ -1,4 +1,4 @@
-"""A name -> the container image it means, and what its maker runs it with."""
+"""The container image that a name means, and the settings its maker runs it with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upright.base.errors import UsageError
 from upright.engines.facets.flags import FlagCase
-from upright.engines.silicon import peers_refused
+from upright.engines.gpu_settings import peer_access_refused
 from upright.facts import catalog
 from upright.facts.catalog.rows.engine import ImageRow, ImageSetting
 from upright.facts.records.recipe import Setting
@@ -64,7 +64,7 @@ def _joined(settings: Iterable[Setting], wanted: Iterable[ImageSetting], case: F
     for setting in wanted:
         if setting.name in names or (setting.models and model not in setting.models):
             continue
-        if setting.needs_peer_access and peers_refused(case.plan, case.box):
+        if setting.needs_peer_access and peer_access_refused(case.plan, case.box):
             continue
         source = f"catalogue, images/{row.id}" if row else None
         yield Setting(name=setting.name, value=setting.value, reason=setting.reason, source=source)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upright.facts.records.recipe import PASSED, Recipe, Setting
-from upright.planning.rendering.container import HUB_MOUNT, KEY_MOUNT, in_container, label_of, slug
+from upright.facts.records.recipe import PASSED_VALUE, Recipe, Setting
+from upright.planning.rendering.container import HUB_MOUNT, KEY_MOUNT, container_of, label_of, slug
+from upright.planning.rendering.quoting import expand_home, yaml_name, yaml_text
 from upright.planning.rendering.script import comment, title
-from upright.planning.rendering.text import at_home, yaml_name, yaml_text
 
 
 def kubernetes_manifest(recipe: Recipe) -> str:
@@ -45,9 +45,9 @@ def heading(recipe: Recipe) -> list[str]:
 
 def pod(recipe: Recipe, known: Mapping[str, str] | None = None, *, serves: bool = True) -> list[str]:
     """A pod's spec. `known` are values of flags that the cluster fills in; one that does not serve has no port."""
-    inside = in_container(recipe, reached="the cluster alone reaches the port, through the service below")
+    inside = container_of(recipe, reached="the cluster alone reaches the port, through the service below")
     model = inside.mounts[0]
-    folder = "/srv/huggingface" if model.target == HUB_MOUNT else at_home(model.source, None)
+    folder = "/srv/huggingface" if model.target == HUB_MOUNT else expand_home(model.source, None)
     return [
         "automountServiceAccountToken: false",
         "enableServiceLinks: false",
@@ -102,7 +102,7 @@ def _argument(setting: Setting, known: Mapping[str, str]) -> list[str]:
 
 
 def _variable(setting: Setting, app: str) -> list[str]:
-    if setting.value == PASSED:
+    if setting.value == PASSED_VALUE:
         secret = f"{{name: {app}-environment, key: {setting.name}}}"
         return [f"# {comment(setting)}", f"- {{name: {setting.name}, valueFrom: {{secretKeyRef: {secret}}}}}"]
     return [f"# {comment(setting)}", f"- {{name: {setting.name}, value: {yaml_text(_dollars(setting.value or ''))}}}"]

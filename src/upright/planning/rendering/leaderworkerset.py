@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from upright.facts.records.recipe import Recipe
 from upright.planning.rendering.kubernetes import app_name, heading, pod, service
-from upright.planning.rendering.text import yaml_name
+from upright.planning.rendering.quoting import yaml_name
 
 # What the set tells every container: https://lws.sigs.k8s.io/docs/reference/labels-annotations-and-environment-variables/
-TOLD = {
+LWS_VALUES = {
     "--nnodes": "$(LWS_GROUP_SIZE)",
     "--node-rank": "$(LWS_WORKER_INDEX)",
     "--master-addr": "$(LWS_LEADER_ADDRESS)",
@@ -34,11 +34,11 @@ def leader_worker_set(recipes: Sequence[Recipe]) -> str:
         "    leaderTemplate:",
         f"      metadata: {{labels: {{app: {name}, role: leader}}}}",
         "      spec:",
-        *(f"        {line}" for line in pod(leader, TOLD)),
+        *(f"        {line}" for line in pod(leader, LWS_VALUES)),
         "    workerTemplate:",
         f"      metadata: {{labels: {{app: {name}, role: worker}}}}",
         "      spec:",
-        *(f"        {line}" for line in pod(worker, TOLD, serves=False)),
+        *(f"        {line}" for line in pod(worker, LWS_VALUES, serves=False)),
         *service(leader, f"{{leaderworkerset.sigs.k8s.io/name: {name}, role: leader}}"),
         "",
     ]

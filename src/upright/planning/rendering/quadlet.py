@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from upright.facts.records.recipe import PASSED, Recipe
-from upright.planning.rendering.container import KEY_MOUNT, Container, Mount, in_container, slug
+from upright.facts.records.recipe import PASSED_VALUE, Recipe
+from upright.planning.rendering.container import KEY_MOUNT, Container, Mount, container_of, slug
+from upright.planning.rendering.quoting import expand_home, one_line, volume_source
 from upright.planning.rendering.script import comment, title
-from upright.planning.rendering.text import at_home, one_line, volume_source
-from upright.planning.rendering.units import container_variable, description, unit_words
+from upright.planning.rendering.systemd_text import container_variable, description, unit_words
 
 
 def quadlet_unit(recipe: Recipe) -> str:
-    inside = in_container(recipe)
+    inside = container_of(recipe)
     model, cache = inside.mounts
     name = slug(recipe)
     lines = [
@@ -47,7 +47,7 @@ def quadlet_unit(recipe: Recipe) -> str:
     ]
     for setting in inside.environment:
         passed = f"PodmanArgs=--env={setting.name}"
-        unit_line = passed if setting.value == PASSED else f"Environment={container_variable(setting)}"
+        unit_line = passed if setting.value == PASSED_VALUE else f"Environment={container_variable(setting)}"
         lines += [f"# {comment(setting)}", unit_line]
     lines += [f"# {setting.name}: {comment(setting)}" for setting in inside.settings]
     lines += [f"Exec={unit_words(inside.words)}", "", "[Service]"]
@@ -57,7 +57,7 @@ def quadlet_unit(recipe: Recipe) -> str:
 
 def _home(mount: Mount) -> str:
     """It becomes a word of ExecStart, where systemd expands both."""
-    return at_home(volume_source(mount.source).replace("%", "%%").replace("$", "$$"), "%h")
+    return expand_home(volume_source(mount.source).replace("%", "%%").replace("$", "$$"), "%h")
 
 
 def _limit(inside: Container) -> str:

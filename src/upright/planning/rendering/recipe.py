@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from upright.base.errors import EngineError
 from upright.engines import advisories, engine_named
+from upright.engines.constraints import breach_notes as constraint_notes
 from upright.engines.constraints import circumstances
-from upright.engines.constraints import notes as constraint_notes
-from upright.engines.constraints import refuse as refuse_forbidden
+from upright.engines.constraints import refuse_breaches as refuse_forbidden
 from upright.engines.facets.flags import FlagCase, Serving, accepted
 from upright.engines.facets.releases import Releases
-from upright.engines.knowledge import draft_path
+from upright.engines.model_settings import draft_path
 from upright.facts.catalog.model_records import row_of
 from upright.facts.catalog.recorded_flags import recorded_versions
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
-from upright.facts.records.recipe import PASSED, Recipe, Runtime, Setting
+from upright.facts.records.recipe import PASSED_VALUE, Recipe, Runtime, Setting
 from upright.planning.rendering.image import (
     SM12_CACHE_PATCH,
     Image,
@@ -32,7 +32,7 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RenderOptions:
     """What the person may say beyond the plan. What is None follows from plan and catalogue."""
 
     host: str = LOOPBACK
@@ -52,9 +52,11 @@ class Wishes:
     """Refuse to name a program that the box has not."""
 
 
-def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wishes: Wishes | None = None) -> Recipe:
+def render(
+    plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wishes: RenderOptions | None = None
+) -> Recipe:
     """The command for this plan, with the engine that is installed on this box, or by its bare name."""
-    wishes = wishes or Wishes()
+    wishes = wishes or RenderOptions()
     engine = engine_named(plan.engine)
     named = wishes.image or plan.goal.image
     install = (
@@ -114,7 +116,7 @@ def render(plan: Plan, model: Model, box: Box, *, model_path: str, port: int, wi
         node=wishes.node,
         notes=(*engine.flags.notes(case), *_draft_notes(draft_path(case)), *image_notes(row)),
     )
-    advisories.refuse(made)
+    advisories.refuse_advisories(made)
     refuse_forbidden(made)
     return made.model_copy(update={"notes": (*made.notes, *advisories.notes(made), *constraint_notes(made))})
 
@@ -123,10 +125,10 @@ def _draft_notes(draft: str | None) -> tuple[str, ...]:
     return (f"The draft model is loaded besides: fetch it too (upright fetch {draft}).",) if draft else ()
 
 
-def passing(recipe: Recipe, names: Sequence[str]) -> Recipe:
+def with_variables_passed(recipe: Recipe, names: Sequence[str]) -> Recipe:
     """The same recipe with these variables of the person's environment."""
     why = "asked for with --env: handed on from your environment"
-    more = tuple(Setting(name=name, value=PASSED, reason=why) for name in names if name not in recipe.passed)
+    more = tuple(Setting(name=name, value=PASSED_VALUE, reason=why) for name in names if name not in recipe.passed)
     return recipe.model_copy(update={"environment": (*recipe.environment, *more)}) if more else recipe
 
 

@@ -17,8 +17,8 @@ from upright.facts.records.plan import Use
 from upright.facts.records.recipe import Recipe, Setting
 from upright.planning.rendering.container import ROUTER
 
-VERSION = "1.13.0"
-IMAGE = f"docker.io/lightseekorg/smg:{VERSION}"
+SMG_VERSION = "1.13.0"
+IMAGE = f"docker.io/lightseekorg/smg:{SMG_VERSION}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def router_recipe(
     fleet: Fleet, *, folder: str, program: str, served_name: str, context_tokens: int, version: str | None = None
 ) -> Recipe:
     """`folder` holds the keys and the list of boxes, on the machine that runs it; `program` is smg's Python."""
-    version = version or VERSION
+    version = version or SMG_VERSION
     settings = tuple(_settings(fleet, folder))
     known = nearest_flags(ROUTER, version)
     strange = [setting.name for setting in settings[1:] if known and setting.name not in known]
@@ -93,7 +93,7 @@ def router_recipe(
     )
 
 
-def choice_of(fleet: Fleet) -> PolicyChoice:
+def policy_choice(fleet: Fleet) -> PolicyChoice:
     """The policy that was asked for, or the one that suits the use."""
     wanted = fleet.router.policy
     suited = BY_USE[fleet.goal.use]
@@ -103,7 +103,7 @@ def choice_of(fleet: Fleet) -> PolicyChoice:
 
 
 def _settings(fleet: Fleet, folder: str) -> list[Setting]:
-    router, choice = fleet.router, choice_of(fleet)
+    router, choice = fleet.router, policy_choice(fleet)
     boxes, users, at_once = len(fleet.boxes), fleet.goal.users, _at_once(fleet)
     rows = [
         ("-B", folder, "smg by its own Python, from the folder with its keys; -B: nothing is written there"),

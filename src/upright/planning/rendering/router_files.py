@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from upright.base.errors import UsageError
 from upright.facts.records.recipe import Recipe
-from upright.planning.rendering.container import EVERYWHERE, label_of, slug, words
+from upright.planning.rendering.container import ALL_ADDRESSES, argument_words, label_of, slug
+from upright.planning.rendering.quoting import expand_home, one_line, shell_path, shell_word, volume_source, yaml_text
 from upright.planning.rendering.script import arguments, comment
-from upright.planning.rendering.text import at_home, one_line, shell_path, shell_word, volume_source, yaml_text
-from upright.planning.rendering.units import program_word, unit_words
+from upright.planning.rendering.systemd_text import program_word, unit_words
 
 KEYS = ("client", "worker", "admin")
 FOLDER = "/router"
@@ -52,7 +52,7 @@ def shell(recipe: Recipe) -> str:
 
 
 def systemd(recipe: Recipe) -> str:
-    folder = at_home(_normal(recipe.model_path), None).replace("%", "%%")
+    folder = expand_home(_normal(recipe.model_path), None).replace("%", "%%")
     lines = [
         *_title(recipe),
         "",
@@ -73,7 +73,7 @@ def systemd(recipe: Recipe) -> str:
         "# The keys reach it as files that only it can read.",
         *(f"LoadCredential={key}.key:{folder}/{key}.key" for key in KEYS),
         *(f"# {setting.name}: {comment(setting)}" for setting in recipe.arguments),
-        f"ExecStart={program_word(recipe.program)} {unit_words(words(recipe.arguments))}",
+        f"ExecStart={program_word(recipe.program)} {unit_words(argument_words(recipe.arguments))}",
         "Restart=always",
         "TimeoutStopSec=60",
         "",
@@ -110,12 +110,12 @@ def quadlet(recipe: Recipe) -> str:
         *_HARDENED,
         "PodmanArgs=--init --entrypoint=python3",
         "# What starts smg, and the list of boxes: the folder, so that a list that was replaced is seen.",
-        f"Volume={at_home(folder, '%h')}:{FOLDER}:ro",
+        f"Volume={expand_home(folder, '%h')}:{FOLDER}:ro",
         "# The keys as files: they are in no listing and in no `inspect`.",
         f"Environment=CREDENTIALS_DIRECTORY={CREDENTIALS}",
         *(f"Secret={name}-{key},type=mount,target={CREDENTIALS}/{key}.key" for key in KEYS),
         *(f"# {setting.name}: {comment(setting)}" for setting in inside),
-        f"Exec={unit_words(words(inside))}",
+        f"Exec={unit_words(argument_words(inside))}",
         "",
         "[Service]",
         "Restart=always",
@@ -177,7 +177,7 @@ TARGETS: dict[str, tuple[Callable[[Recipe], str], str]] = {
 
 def _pod(recipe: Recipe, name: str) -> list[str]:
     """The router's Deployment."""
-    where = {"-B": FOLDER, "--host": EVERYWHERE, "--prometheus-host": EVERYWHERE}
+    where = {"-B": FOLDER, "--host": ALL_ADDRESSES, "--prometheus-host": ALL_ADDRESSES}
     reasons = {
         "--host": "inside the pod; the service below decides who gets there",
         "--prometheus-host": "inside the pod: Prometheus asks the pod, and no service leads there",

@@ -1,4 +1,4 @@
-"""Container + runtime -> the words after `docker run` or `podman run`, each with its reason.
+"""The arguments of `docker run` or `podman run` for a container, each with its reason.
 
 The script that `render` writes and the command that `up` starts are both made from these; the script puts shell
 variables where the command has paths.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from upright.facts.records.recipe import PASSED, Recipe, Setting
-from upright.planning.rendering.container import CACHE_MOUNT, KEY_MOUNT, Container, in_container
-from upright.planning.rendering.text import volume_source
+from upright.facts.records.recipe import PASSED_VALUE, Recipe, Setting
+from upright.planning.rendering.container import CACHE_MOUNT, KEY_MOUNT, Container, container_of
+from upright.planning.rendering.quoting import volume_source
 
 _GPUS = {
     "docker": (("--gpus", "all"), "every GPU, by the NVIDIA container toolkit"),
@@ -20,7 +20,7 @@ _GPUS = {
 
 
 @dataclass(frozen=True)
-class Places:
+class RunPaths:
     """Where things are on the machine that runs the container."""
 
     model_folder: str
@@ -41,7 +41,7 @@ class Option:
     why: str | None = None
 
 
-def run_options(inside: Container, runtime: str, places: Places, *, gpus: int) -> Iterator[Option]:
+def run_options(inside: Container, runtime: str, places: RunPaths, *, gpus: int) -> Iterator[Option]:
     """Everything but the environment, which the container names itself."""
     model, cache = inside.mounts
     yield Option(("--rm", "--init"))
@@ -89,12 +89,12 @@ def run_options(inside: Container, runtime: str, places: Places, *, gpus: int) -
 
 def _variable(setting: Setting) -> str:
     """The name alone: the runtime takes the value from its own environment, and no listing shows it."""
-    return setting.name if setting.value == PASSED else f"{setting.name}={setting.value or ''}"
+    return setting.name if setting.value == PASSED_VALUE else f"{setting.name}={setting.value or ''}"
 
 
-def run_command(recipe: Recipe, runtime: str, places: Places, *, name: str, label: str) -> tuple[str, ...]:
+def run_command(recipe: Recipe, runtime: str, places: RunPaths, *, name: str, label: str) -> tuple[str, ...]:
     """The whole command, in the foreground: its output is the engine's, its end is the engine's end."""
-    inside = in_container(recipe)
+    inside = container_of(recipe)
     options = (word for entry in run_options(inside, runtime, places, gpus=recipe.gpus) for word in entry.words)
     environment = (word for entry in inside.environment for word in ("--env", _variable(entry)))
     # What it prints comes to us as it prints it: a second copy that only grows is not kept.

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from upright.facts.records.recipe import ELSEWHERE, PASSED, Recipe
+from upright.facts.records.recipe import PASSED_VALUE, UNKNOWN_FOLDER, Recipe
 from upright.planning.rendering import script
-from upright.planning.rendering.container import HUB_MOUNT, MODEL_MOUNT, Container, in_container
-from upright.planning.rendering.run_options import Places, run_options
-from upright.planning.rendering.shell import optional
-from upright.planning.rendering.text import array_word, one_line, shell_path, shell_word, volume_source
+from upright.planning.rendering.container import HUB_MOUNT, MODEL_MOUNT, Container, container_of
+from upright.planning.rendering.quoting import array_word, one_line, shell_path, shell_word, volume_source
+from upright.planning.rendering.run_options import RunPaths, run_options
+from upright.planning.rendering.shell import draft_switch
 
-_PLACES = Places("$MODEL_FOLDER", "$CACHE_FOLDER", "$KEY_FILE", "$(id -u):$(id -g)", "$PORT")
+_PLACES = RunPaths("$MODEL_FOLDER", "$CACHE_FOLDER", "$KEY_FILE", "$(id -u):$(id -g)", "$PORT")
 
 
 def run_script(recipe: Recipe, runtime: str, *, drafted: Recipe | None = None, draft: str | None = None) -> str:
     image = recipe.image or "YOUR-IMAGE:TAG"
-    inside = in_container(recipe, image)
+    inside = container_of(recipe, image)
     lines = script.heading(recipe, f", in a container of {runtime}")
     lines += script.variables(recipe.model_copy(update={"arguments": inside.settings}), draft)
     lines += _image(recipe) + _model(inside, filter(None, (recipe.model_path, recipe.draft)))
@@ -25,14 +25,14 @@ def run_script(recipe: Recipe, runtime: str, *, drafted: Recipe | None = None, d
     lines += ['mkdir -p "$CACHE_FOLDER"']
     lines += ["", "options=(", *(f"  {line}" for line in _options(inside, runtime, recipe.gpus)), ")"]
     lines += script.arguments("arguments", inside.settings)
-    lines += optional(drafted and _inside(drafted, image), draft)
+    lines += draft_switch(drafted and _inside(drafted, image), draft)
     entry = " ".join(shell_word(word) for word in inside.entrypoint[1:])
     start = " ".join(filter(None, ('"$IMAGE"', entry, '"${arguments[@]}"')))
     return "\n".join([*lines, "", f'exec {runtime} run "${{options[@]}}" {start}', ""])
 
 
 def _inside(recipe: Recipe, image: str) -> Recipe:
-    return recipe.model_copy(update={"arguments": in_container(recipe, image).settings})
+    return recipe.model_copy(update={"arguments": container_of(recipe, image).settings})
 
 
 def _image(recipe: Recipe) -> list[str]:
@@ -47,7 +47,7 @@ def _model(inside: Container, wanted: Iterable[str]) -> list[str]:
     if mount.target == HUB_MOUNT:
         commands = "; ".join(f"upright fetch {shell_word(name)}" for name in wanted)
         return [one_line(f"# Fetch first, into HF_HOME: {commands}"), "HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}"]
-    if mount.source == ELSEWHERE:
+    if mount.source == UNKNOWN_FOLDER:
         return [
             f"MODEL_FOLDER=${{MODEL_FOLDER:?name the folder of the weights on the host}}  # mounted as {MODEL_MOUNT}"
         ]
@@ -63,7 +63,7 @@ def _options(inside: Container, runtime: str, gpus: int) -> list[str]:
         lines += [f"# {option.why}"] if option.why else []
         lines.append(" ".join(map(_word, option.words)))
     for setting in inside.environment:
-        assignment = "" if setting.value == PASSED else f"={array_word(setting.value or '')}"
+        assignment = "" if setting.value == PASSED_VALUE else f"={array_word(setting.value or '')}"
         lines += [f"# {script.comment(setting)}", f"--env {setting.name}{assignment}"]
     return lines
 

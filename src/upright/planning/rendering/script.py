@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from upright.facts.records.recipe import ELSEWHERE, FIRST_FILE, KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
-from upright.planning.rendering.text import one_line, shell_path, shell_word
+from upright.facts.records.recipe import FIRST_FILE, KEY, KEY_CONFIG, KEY_FILE, UNKNOWN_FOLDER, Recipe, Setting
+from upright.planning.rendering.quoting import one_line, shell_path, shell_word
 
 _VARIABLES = {
     "serve": "MODEL_PATH",
@@ -101,10 +101,10 @@ def comment(setting: Setting) -> str:
 def _model_path(path: str) -> str:
     """The script asks for what nobody knows, instead of starting an engine on a name that is nobody's."""
     folder, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
-    if folder != ELSEWHERE and name != FIRST_FILE:
+    if folder != UNKNOWN_FOLDER and name != FIRST_FILE:
         return f"MODEL_PATH=${{MODEL_PATH:-{shell_path(path)}}}"
     what = "the first file of the weights" if name == FIRST_FILE else shell_word(name)
-    spelling = "by its path" if folder == ELSEWHERE else f"as {shell_path(folder)}/NAME.gguf"
+    spelling = "by its path" if folder == UNKNOWN_FOLDER else f"as {shell_path(folder)}/NAME.gguf"
     return f"MODEL_PATH=${{MODEL_PATH:?name {what}, {spelling}}}"
 
 

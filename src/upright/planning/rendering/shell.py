@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from upright.engines.speculation import is_speculative
-from upright.facts.records.recipe import KEY, PASSED, Recipe
+from upright.facts.records.recipe import KEY, PASSED_VALUE, Recipe
 from upright.planning.rendering import script
-from upright.planning.rendering.text import shell_word
+from upright.planning.rendering.quoting import shell_word
 
 
 def shell_script(recipe: Recipe, *, drafted: Recipe | None = None, draft: str | None = None) -> str:
@@ -15,16 +15,16 @@ def shell_script(recipe: Recipe, *, drafted: Recipe | None = None, draft: str | 
     lines += script.key_file()
     lines += script.key_for_process(recipe)
     for setting in recipe.environment:
-        if setting.value == PASSED:
+        if setting.value == PASSED_VALUE:
             lines += [f"# {script.comment(setting)}", f': "${{{setting.name}:?is handed on to the engine: export it}}"']
         elif setting.value != KEY:
             lines += [f"# {script.comment(setting)}", f"export {setting.name}={shell_word(setting.value or '')}"]
     lines += ["", *script.arguments("arguments", recipe.arguments)]
-    lines += optional(drafted, draft)
+    lines += draft_switch(drafted, draft)
     return "\n".join([*lines, "", f'exec {shell_word(recipe.program)} "${{arguments[@]}}"', ""])
 
 
-def optional(drafted: Recipe | None, draft: str | None) -> list[str]:
+def draft_switch(drafted: Recipe | None, draft: str | None) -> list[str]:
     if drafted is None or draft is None:
         return []
     added = [setting for setting in drafted.arguments if is_speculative(setting)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED, Recipe
-from upright.planning.rendering.container import is_path, slug, words
+from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED_VALUE, Recipe
+from upright.planning.rendering.container import argument_words, is_path, slug
+from upright.planning.rendering.quoting import expand_home
 from upright.planning.rendering.script import comment, title
-from upright.planning.rendering.text import at_home
-from upright.planning.rendering.units import description, program_word, unit_words, variable
+from upright.planning.rendering.systemd_text import description, program_word, unit_words, variable
 
 _KEY = "${CREDENTIALS_DIRECTORY}/key"
 _CONFIG = "${RUNTIME_DIRECTORY}/key.yaml"
@@ -14,7 +14,7 @@ _CONFIG = "${RUNTIME_DIRECTORY}/key.yaml"
 
 def systemd_unit(recipe: Recipe) -> str:
     name = slug(recipe)
-    at_home(recipe.model_path, None)  # the service's user has no home: such a path is refused
+    expand_home(recipe.model_path, None)  # the service's user has no home: such a path is refused
     lines = [
         *title(recipe),
         f"# The key: (umask 077 && openssl rand -hex 24 > /etc/upright/{name}.key)",
@@ -42,7 +42,7 @@ def systemd_unit(recipe: Recipe) -> str:
         f"LoadCredential=key:/etc/upright/{name}.key",
     ]
     for setting in recipe.environment:
-        if setting.value == PASSED:
+        if setting.value == PASSED_VALUE:
             lines += [f"# {comment(setting)}", f"PassEnvironment={setting.name}"]
         elif setting.value != KEY:
             lines += [f"# {comment(setting)}", f"Environment={variable(setting)}"]
@@ -69,7 +69,7 @@ def _limit(count: int | None) -> list[str]:
 def _start(recipe: Recipe) -> str:
     # The placeholders are systemd's own variables: they alone may be expanded.
     files = {KEY_FILE: _KEY, KEY_CONFIG: _CONFIG}
-    rest = " ".join(files.get(word) or unit_words([word]) for word in words(recipe.arguments))
+    rest = " ".join(files.get(word) or unit_words([word]) for word in argument_words(recipe.arguments))
     if recipe.key_way == "file":
         return f"{program_word(recipe.program)} {rest}"
     name = next((setting.name for setting in recipe.environment if setting.value == KEY), "")

@@ -16,7 +16,7 @@ from upright.planning.rendering.quadlet import quadlet_unit
 from upright.planning.rendering.run_script import run_script
 from upright.planning.rendering.shell import shell_script
 from upright.planning.rendering.systemd import systemd_unit
-from upright.planning.rendering.writable import writable
+from upright.planning.rendering.writable import checked_writable
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RenderTarget:
 
     def write(self, recipe: Recipe) -> str:
         """UsageError if a word of the recipe cannot be written down as it is."""
-        return self.writer(writable(recipe))
+        return self.writer(checked_writable(recipe))
 
 
 TARGETS = {
@@ -50,7 +50,7 @@ def target_named(name: str) -> RenderTarget:
     return TARGETS[name]
 
 
-ACROSS = ("shell", "systemd", "kubernetes")
+MULTI_BOX_TARGETS = ("shell", "systemd", "kubernetes")
 """Targets that several boxes can be written down for: containers of the others see no network but their own."""
 
 
@@ -61,12 +61,12 @@ def file_name(recipe: Recipe, target: str) -> str:
     return target_named(target).file.format(name=name)
 
 
-def written(recipes: Sequence[Recipe], target: str) -> dict[str, str]:
+def rendered_files(recipes: Sequence[Recipe], target: str) -> dict[str, str]:
     """Files by name: one, or one for each box that holds a part of the model."""
     if len(recipes) == 1:
         return {file_name(recipes[0], target): target_named(target).write(recipes[0])}
-    if target not in ACROSS:
-        raise UsageError(f"several boxes cannot be written as {target}", hint=f"one of {', '.join(ACROSS)}")
+    if target not in MULTI_BOX_TARGETS:
+        raise UsageError(f"several boxes cannot be written as {target}", hint=f"one of {', '.join(MULTI_BOX_TARGETS)}")
     if target == "kubernetes":
-        return {file_name(recipes[0], target): leader_worker_set([writable(recipe) for recipe in recipes])}
+        return {file_name(recipes[0], target): leader_worker_set([checked_writable(recipe) for recipe in recipes])}
     return {file_name(recipe, target): target_named(target).write(recipe) for recipe in recipes}

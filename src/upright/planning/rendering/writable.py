@@ -1,4 +1,4 @@
-"""Recipe -> the same, if every word of it can be written down as it is.
+"""Refuses a recipe with a word that no file could hold as it is.
 
 Values are quoted for each target; what is no value has a form: names of flags and variables, an image, an address, a
 path of the API. What does not have it is refused here, so that no target has to think of it.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from upright.base.errors import UsageError
-from upright.base.foreign import fit
+from upright.base.untrusted_text import checked_name
 from upright.facts.records.recipe import Recipe, Setting
 
 _FLAG = re.compile(r"[A-Za-z0-9_.=/:+,@-]{1,200}")
@@ -29,10 +29,10 @@ _INSIDE = re.compile(r"/[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}")
 _PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
 
 
-def writable(recipe: Recipe) -> Recipe:
+def checked_writable(recipe: Recipe) -> Recipe:
     """UsageError says which word of it no file could hold as it is."""
     for name in (recipe.model_path, recipe.served_name, recipe.program, recipe.engine):
-        fit(name)
+        checked_name(name)
     for setting in (*recipe.arguments, *recipe.environment):
         _refuse_unspeakable(setting)
     for what, form, text in _formed(recipe):

@@ -1,4 +1,4 @@
-"""Plain arguments -> records: what `upright.plan`, `upright.render` and `upright.recommend` are.
+"""`upright.plan`, `upright.render` and `upright.recommend`: records from plain arguments.
 
 No terminal, no disk and no network: a name is a name of the catalogue, anything else comes as a record, of
 `upright.read` or `upright.probe`. What earlier starts measured is an argument too.
@@ -21,10 +21,10 @@ from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.recommendation import Recommendation
 from upright.facts.records.residuals import Residuals
-from upright.models.deriving.named_builds import named_build
-from upright.planning.choosing.artifacts import ArtifactChoice, choice
-from upright.planning.recommending import ranked
-from upright.planning.requests.planned import PlanRequest, plan_request
+from upright.models.deriving.named_builds import build_by_name
+from upright.planning.choosing.artifacts import ArtifactChoice, artifact_choice
+from upright.planning.recommending import recommendation
+from upright.planning.requests.plan_request import PlanRequest, plan_request
 
 PORT = 8000
 
@@ -42,7 +42,9 @@ def plan(
 
     `wishes` are fields of `Goal` (`context_tokens=65_536, users=2`), laid over `goal` where both are given.
     """
-    request = PlanRequest(chosen(model), box_record(box), goal_with(goal, wishes), measured=measured, verdicts=verdicts)
+    request = PlanRequest(
+        artifact_choice_for(model), box_record(box), goal_with(goal, wishes), measured=measured, verdicts=verdicts
+    )
     return list(plan_request(request).plans)
 
 
@@ -58,17 +60,17 @@ def render(
     """The exact command for a plan, with a reason for every flag.
 
     Model and box are needed where the plan is not of names of the catalogue. `wishes` are fields of
-    `upright.planning.rendering.recipe.Wishes` (`served_name="k2", runtime="podman"`).
+    `upright.planning.rendering.recipe.RenderOptions` (`served_name="k2", runtime="podman"`).
     """
     from upright.planning.rendering import recipe as rendering
-    from upright.planning.requests.prepared import named_path
+    from upright.planning.requests.preparation import named_path
 
     if not plan.fits:
         raise EngineError(f"{plan.model} does not fit on {plan.box}: {plan.objections[0].message}")
     model = model or _artifact(plan)
     seen, box = box is not None, box or box_record(plan.box)
     try:
-        wanted = replace(rendering.Wishes(must_be_installed=seen), **wishes)
+        wanted = replace(rendering.RenderOptions(must_be_installed=seen), **wishes)
     except TypeError as error:
         raise UsageError(f"render: {error}") from None
     path = model_path or named_path(model)
@@ -79,7 +81,7 @@ def recommend(
     box: str | Box,
     goal: Goal | None = None,
     *,
-    most: int | None = ranked.SHOWN,
+    most: int | None = recommendation.SHOWN,
     measured: Sequence[Residuals] = (),
     **wishes: Any,
 ) -> Recommendation:
@@ -88,15 +90,15 @@ def recommend(
     `most` of them, or all that fit if None. `wishes` are fields of `Goal` (`context_tokens=131_072, users=2`), laid
     over `goal` where both are given.
     """
-    return ranked.recommend(box_record(box), goal_with(goal, wishes), most=most, measured=measured)
+    return recommendation.recommend(box_record(box), goal_with(goal, wishes), most=most, measured=measured)
 
 
-def chosen(model: str | Model) -> ArtifactChoice:
-    return choice(model, _unread) if isinstance(model, str) else ArtifactChoice(model)
+def artifact_choice_for(model: str | Model) -> ArtifactChoice:
+    return artifact_choice(model, _unread) if isinstance(model, str) else ArtifactChoice(model)
 
 
 def _unread(text: str) -> Model:
-    if (model := named_build(text)) is not None:
+    if (model := build_by_name(text)) is not None:
         return model
     raise UsageError(
         f"the catalogue does not know {text}, and nothing is read unasked",
@@ -110,7 +112,7 @@ def box_record(box: str | Box) -> Box:
 
 def _artifact(plan: Plan) -> Model:
     """The artifact of the catalogue that the plan is of, and no other of the same name."""
-    named = chosen(plan.model)
+    named = artifact_choice_for(plan.model)
     model = next((model for model in (named.model, *named.choose_from) if model.name == plan.model), named.model)
     if model.reference not in plan.made_from:
         raise UsageError(f"the plan is of another {plan.model} than the catalogue's", hint="hand in the model's record")

@@ -1,4 +1,4 @@
-"""Demand + how a box serves -> Sizing: boxes, spares, bottleneck, watts and money."""
+"""The sizing of a fleet: boxes, spares, bottleneck, watts and money."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from functools import partial
 from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
 from upright.facts.records.plan import Use
-from upright.facts.records.sizing import Binds, Curve, Promised, Seen, Sizing
+from upright.facts.records.sizing import Bottleneck, Curve, Promised, Seen, Sizing
 from upright.planning.sizing.capacity import (
     ServiceDemand,
     Size,
     down_share,
-    roughly,
+    rough_size,
     sampling_error,
     size,
     spares,
@@ -50,7 +50,7 @@ class ServingBox:
     """Requests at once that one box is planned for; None where nothing was planned."""
 
 
-def best_way(
+def best_configuration(
     demand: ServiceDemand, ways: Iterable[ServingBox], *, on_trial: OnTrial | None = None
 ) -> tuple[ServingBox, Size | None]:
     """The way to serve that needs the fewest boxes, and how many: the first of them, unless a later one saves a box.
@@ -80,7 +80,7 @@ def _tried_roughly(
     """By short trials; one box, which would end the search, by long ones too."""
     fewest, in_vain = None, 0
     for way in ways:
-        sized, rough = None, roughly(demand, way.service, near=fewest)
+        sized, rough = None, rough_size(demand, way.service, near=fewest)
         if on_trial is not None and rough is not None:
             on_trial(f"{_planned_words(way)}, roughly", rough, True)
         if rough == 1:
@@ -163,7 +163,7 @@ def sizing(
 
 def _end(demand: ServiceDemand, service: Service, best: Size, what: str, on_trial: OnTrial | None) -> Size | None:
     """At one end of the band."""
-    near = roughly(demand, service, near=best.boxes)
+    near = rough_size(demand, service, near=best.boxes)
     return size(demand, service, near=near or best.boxes, on_trial=_heard(on_trial, what))
 
 
@@ -185,7 +185,7 @@ def _heard(on_trial: OnTrial | None, what: str) -> Callable[[int, bool], None] |
     return None if on_trial is None else partial(on_trial, what)
 
 
-def _binds(found: Size, demand: ServiceDemand) -> tuple[Binds, str]:
+def _binds(found: Size, demand: ServiceDemand) -> tuple[Bottleneck, str]:
     fewer, promise = found.fewer, demand.promise
     if fewer is None:
         return "nothing", "one box is enough"

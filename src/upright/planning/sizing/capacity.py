@@ -1,4 +1,4 @@
-"""Users + how a box serves + what they do -> the fewest boxes that keep a promise, by simulating them.
+"""The fewest boxes that keep an SLO for so many users, by simulating them.
 
 Conversations stay with their box, so that boxes hardly know of each other: of a large fleet a part is simulated, with
 its share of the users, as large as the turns that a trial counts need. What that may be off by is measured by asking
@@ -42,7 +42,7 @@ OnTrial = Callable[[int, bool], None]
 
 
 @dataclass(frozen=True)
-class ServicePromise:
+class ServiceObjective:
     """What counts as served."""
 
     first_token_seconds: float = 5.0
@@ -89,7 +89,7 @@ class ServiceDemand:
 
     users: int
     usage: Usage
-    promise: ServicePromise
+    promise: ServiceObjective
     seed: int = 0
     turns: int = 8_000
     """Turns that a trial counts at least."""
@@ -156,7 +156,7 @@ def size(
     return Size(good, search.seen[good], bad, fewer, broken, search.seen[good].boxes)
 
 
-def roughly(demand: ServiceDemand, service: Service, *, near: int | None = None) -> int | None:
+def rough_size(demand: ServiceDemand, service: Service, *, near: int | None = None) -> int | None:
     """The fewest by short trials: enough to tell one way to serve from another, and where to look closely."""
     rough = size(replace(demand, turns=demand.turns // _ROUGH, exact=False), service, near=near, sure=False)
     return rough.boxes if rough else None
@@ -218,7 +218,7 @@ def spares(boxes: int, hours_between_failures: float, repair_seconds: float) -> 
     return more
 
 
-def in_parts(
+def simulate_in_parts(
     setting: SimulationSetting, parts: int, run: Callable[[Iterable[SimulationSetting]], Iterable[SimulationOutcome]]
 ) -> SimulationOutcome:
     """A large fleet, its boxes and users dealt out; a conversation stays within its part. `run` may use processes."""

@@ -22,7 +22,7 @@ def costs(boxes: int, users: int, box: Box | None, prices: Mapping[str, float], 
     return fleet_costs
 
 
-def unused(box: Box | None, prices: Mapping[str, float], host_watts: float | None) -> tuple[str, ...]:
+def unused_prices(box: Box | None, prices: Mapping[str, float], host_watts: float | None) -> tuple[str, ...]:
     """What was said and is in no cost, since nobody knows what the GPUs take."""
     if box is not None and _gpu_watts(box)[0] is not None:
         return ()

@@ -1,4 +1,4 @@
-"""A distribution in equally likely steps -> draws of which each round has the right mean.
+"""Draws from a distribution such that each round has the right mean.
 
 Pauses and conversations vary by thousands of times; the mean of ten thousand independent draws of an agent's pauses
 would be off by a tenth, and so would be the load. A deck is dealt whole before it is shuffled again. What fills queues

@@ -1,4 +1,4 @@
-"""Setting -> what its users would see.
+"""Simulates a fleet and what its users would see.
 
 Events, not steps: between two events the steps of a box are all alike, so many of them are one jump, and a turn costs
 a handful of events however many tokens it writes. Whoever arrives in between waits for the end of a step.
@@ -11,13 +11,13 @@ import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from upright.planning.sizing.deck import DECK, Deck, at_least_one
-from upright.planning.sizing.in_service import answering_of
 from upright.planning.sizing.outcome import SimulationOutcome
+from upright.planning.sizing.service import Service
 from upright.planning.sizing.setting import SimulationSetting
-from upright.planning.sizing.settling import Settling
+from upright.planning.sizing.usage import Usage
 
 _RETRY_SECONDS = 5.0
 _FREE, _NO_STREAM, _NO_ROOM = range(3)
@@ -95,7 +95,7 @@ class _Run:
         self.now = 0.0
         self.counts_from = math.inf if setting.settle_seconds else setting.warm_up_seconds
         self.end = self.counts_from + setting.seconds
-        self.warm = Settling()
+        self.warm = SteadyState()
         self.outcome = SimulationOutcome(simulated_seconds=setting.seconds, boxes=setting.boxes)
 
     def run(self) -> SimulationOutcome:
@@ -427,3 +427,59 @@ class _Run:
     def _until_failure(self) -> float:
         assert self.setting.hours_between_failures is not None
         return self.random.expovariate(1 / (self.setting.hours_between_failures * 3600))
+
+
+class Answering(NamedTuple):
+    share: float
+    """Of users."""
+    seconds: float
+    """From being asked to the last token."""
+
+
+def answering_of(service: Service, usage: Usage, users: float, held_tokens: float) -> Answering:
+    """`users` of one box, whose conversations hold so many tokens on average."""
+    pause = usage.mean_pause_seconds
+
+    def seconds(streams: float) -> float:
+        step = service.decode_seconds(round(streams)) + service.cached_token_seconds * streams * held_tokens
+        prompt = service.read_seconds(int(held_tokens), int(held_tokens + usage.turn_tokens.mean))
+        # Each answer is kept waiting by the prompts that are read meanwhile.
+        return usage.answer_tokens.mean * step + prompt * max(1.0, streams)
+
+    low, high = 0.0, float(service.streams)
+    for _ in range(40):
+        streams = (low + high) / 2
+        wanted = users * seconds(streams) / (pause + seconds(streams))
+        low, high = (streams, high) if wanted > streams else (low, streams)
+    answer = seconds(high)
+    if high >= service.streams * 0.999:  # full: whoever asks waits for a stream
+        answer = max(answer, users * answer / service.streams - pause)
+    return Answering(answer / (pause + answer), answer)
+
+
+_STEADY = 0.05
+"""By which the mean of a window may be above that of the one before."""
+_MOST_WINDOWS = 8
+
+
+class SteadyState:
+    """Whether answers take as long as in the windows before."""
+
+    __slots__ = ("count", "means", "seconds")
+
+    def __init__(self) -> None:
+        self.count, self.seconds = 0, 0.0
+        self.means: list[float] = []
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.seconds += seconds
+
+    def settled(self) -> bool:
+        """At the end of a window. A fleet that is too small never settles, and shows it in what is counted."""
+        self.means.append(self.seconds / self.count if self.count else 0.0)
+        self.count, self.seconds = 0, 0.0
+        if len(self.means) < 2:
+            return False
+        before, last = self.means[-2:]
+        return len(self.means) >= _MOST_WINDOWS or last <= (1 + _STEADY) * before

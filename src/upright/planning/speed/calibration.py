@@ -1,4 +1,4 @@
-"""A person's own measurements -> a row of constants that their plans use, and how far it is off.
+"""Calibrates a row of speed constants on a person's own measurements, and says how far it is off.
 
 Few measurements tell few constants: what they cannot tell stays as the catalogue has it.
 """
@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from upright.base.errors import UprightError
-from upright.facts.catalog.rows.speed import Constants, Errors, Home, SpeedRow
+from upright.facts.catalog.rows.speed import Constants, Errors, FittedRange, SpeedRow
 from upright.facts.records.benchmark import Cell
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
 from upright.planning.speed.decode import Amount
 from upright.planning.speed.fitting import FITTED, PROMPT, Sample, errors, fit, leave_out, miss
-from upright.planning.speed.predict import GUESSES, SpeedCase, case_of, constants
-from upright.planning.speed.provenance import WIDEST, expert_format, shape_name
+from upright.planning.speed.predict import DRAFT_TOKENS, SpeedCase, speed_case, speed_constants
+from upright.planning.speed.speed_band import WIDEST, expert_format, shape_name
 from upright.planning.speed.spread import SpeedMiss
 
 # Rows from which so many constants can be told; each is the one that explains most of what is left.
@@ -74,7 +74,7 @@ class CellSample:
 
     @property
     def tokens(self) -> float:
-        return self.batch * (1 + (GUESSES * (self.acceptance or 0.0) if self.case.plan.goal.draft else 0.0))
+        return self.batch * (1 + (DRAFT_TOKENS * (self.acceptance or 0.0) if self.case.plan.goal.draft else 0.0))
 
     def amounts(self, skew: float) -> Iterator[Amount]:
         yield from self.case.amounts(self.batch, self.context, skew)
@@ -113,12 +113,12 @@ def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
     )
 
 
-def measurable(plan: Plan, model: Model, box: Box) -> SpeedCase:
+def deployment_case(plan: Plan, model: Model, box: Box) -> SpeedCase:
     """What is counted of a deployment, by the row to start from."""
-    chosen = constants(
+    chosen = speed_constants(
         box, plan.engine, plan.engine_version, plan.parallel.tensor * plan.parallel.pipeline, plan.goal.image
     )
-    case = case_of(plan, model, box, chosen.row) if chosen else None
+    case = speed_case(plan, model, box, chosen.row) if chosen else None
     if chosen is None or case is None:
         raise UprightError(
             f"nothing to calibrate: bandwidths of {box.name} are not known, and constants are shares of them",
@@ -131,7 +131,7 @@ def cell_samples(
     cells: Iterable[Cell], plan: Plan, model: Model, box: Box
 ) -> tuple[SpeedRow, tuple[CellSample, ...], tuple[str, ...]]:
     """The row to start from, the cells that can be used, and why others cannot."""
-    case = measurable(plan, model, box)
+    case = deployment_case(plan, model, box)
     repeats: dict[str, list[CellSample]] = {}
     left = []
     for number, cell in enumerate(cells, 1):
@@ -167,11 +167,11 @@ def _middle(repeats: Sequence[CellSample]) -> CellSample:
     return sorted(repeats, key=lambda sample: sample.tokens_per_second)[len(repeats) // 2]
 
 
-def own_home(samples: Sequence[CellSample], plan: Plan, model: Model, box: Box) -> Home:
+def own_home(samples: Sequence[CellSample], plan: Plan, model: Model, box: Box) -> FittedRange:
     """What these cells are of: there a fit on them is at home."""
     longest = max(sample.context + sample.output_tokens / 2 for sample in samples)
     gpu = next((gpu.row or gpu.name for gpu in box.gpus), "none")
-    return Home(
+    return FittedRange(
         shapes=(shape_name(model.architecture),),
         formats=(expert_format(model),),
         gpus=(gpu,),
@@ -182,7 +182,7 @@ def own_home(samples: Sequence[CellSample], plan: Plan, model: Model, box: Box) 
 
 
 def own_row(
-    calibration: Calibration, name: str, capability: str | None, home: Home | None, sources: Sequence[str]
+    calibration: Calibration, name: str, capability: str | None, home: FittedRange | None, sources: Sequence[str]
 ) -> SpeedRow:
     """As it is written into the person's own catalogue."""
     start = calibration.start

@@ -1,4 +1,4 @@
-"""A plan that runs + a time -> the cells to measure: those that tell most of what the constants know least.
+"""The cells to measure in a given time: those that tell most of what the constants know least.
 
 The time of a step is a sum of constants times amounts, so the share that a constant has of it is how much the cell
 tells of that constant. What is known before are the runs that the row was fitted on, each source once; of a constant
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from upright.base.errors import UprightError
-from upright.engines import knowledge
+from upright.engines import model_settings
 from upright.facts.catalog.rows.speed import SpeedRow
 from upright.facts.records.plan import Plan
-from upright.planning.placement.offering import layers_of
+from upright.planning.placement.engine_support import layers_of
 from upright.planning.speed.decode import Amount, coefficient
 from upright.planning.speed.predict import SpeedCase
 from upright.planning.speed.published import fitted_on
@@ -128,9 +128,9 @@ def _most_users(plan: Plan, tokens: int) -> int:
     """As many as are answered at once: others would wait, and a cell of those who wait is no cell of so many."""
     if layers_of(plan.engine) is not None:
         return plan.goal.users
-    admitted = max(plan.goal.users, knowledge.LEAST_SEQUENCES)
+    admitted = max(plan.goal.users, model_settings.LEAST_SEQUENCES)
     if plan.memory_fraction is not None:
-        admitted = knowledge.sequences(plan)
+        admitted = model_settings.sequences(plan)
     return min(admitted, max(1, plan.kv.low_tokens // max(1, tokens)))
 
 

@@ -1,4 +1,4 @@
-"""Work + silicon + batch + context -> the amounts of one decode step, for ranks that divide every layer.
+"""The amounts of work of one decode step, for ranks that divide every layer.
 
 Seconds are a sum of amounts times coefficients, one coefficient a constant: what `fitting` solves for is what is used.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from upright.facts.catalog.rows.speed import Constants, Kernels
-from upright.planning.speed.work import BF16, Reader, Silicon, Work, busiest, distinct_experts
+from upright.planning.speed.work import BF16, AttentionReader, GpuFigures, Work, busiest_rank_factor, distinct_experts
 
 EXCHANGES = 3
 """Of DCP: gather queries, gather the logs of sums, scatter the outputs."""
@@ -40,7 +40,7 @@ class DecodeStep:
 
 
 def step_amounts(
-    work: Work, silicon: Silicon, kernels: Kernels, *, batch: int, context: float, guesses: int, skew: float
+    work: Work, silicon: GpuFigures, kernels: Kernels, *, batch: int, context: float, guesses: int, skew: float
 ) -> Iterable[Amount]:
     """One step of all requests. With a draft, its guesses are made and verified, each beside one sure token."""
     rows = batch * (guesses + 1)
@@ -53,7 +53,7 @@ def step_amounts(
         wire = work.layers * work.exchanged_bytes + work.indexed_layers * work.selected_bytes
         yield Amount("exchange", "collective_gb_s", (work.sharing - 1) * rows * wire)
     woken = distinct_experts(work.experts, work.active, rows, skew)
-    woken *= busiest(woken, work.tensor) if work.whole_experts else 1.0
+    woken *= busiest_rank_factor(woken, work.tensor) if work.whole_experts else 1.0
     experts = "fp4_efficiency" if work.fp4_experts else "weight_efficiency"
     yield Amount("weights", "weight_efficiency", work.always_bytes / silicon.bandwidth)
     yield Amount("weights", experts, woken * work.expert_bytes / silicon.bandwidth)
@@ -74,7 +74,7 @@ def step_amounts(
         yield from _all_reduce(work, kernels, batch, operations=2 * guesses)
 
 
-def total(amounts: Iterable[Amount], constants: Constants) -> DecodeStep:
+def decode_step(amounts: Iterable[Amount], constants: Constants) -> DecodeStep:
     seconds_by_term: dict[str, float] = {}
     for amount in amounts:
         seconds_by_term[amount.term] = seconds_by_term.get(amount.term, 0.0) + amount.amount * coefficient(
@@ -105,7 +105,9 @@ def _all_reduce(work: Work, kernels: Kernels, rows: int, *, operations: int) -> 
         yield Amount("all-reduce", "collective_gb_s", operations * 2 * others / work.tensor * sent)
 
 
-def _cache_seconds(reader: Reader, work: Work, silicon: Silicon, kernels: Kernels, rows: int, context: float) -> float:
+def _cache_seconds(
+    reader: AttentionReader, work: Work, silicon: GpuFigures, kernels: Kernels, rows: int, context: float
+) -> float:
     """At full efficiency; `rows` is how often a cache is read: once a request, or once for each of its guesses."""
     tokens = min(context, reader.most_tokens or context)
     read = (tokens * reader.token_bytes + context * reader.extra_token_bytes) / work.sharing
@@ -122,7 +124,7 @@ def _cache_seconds(reader: Reader, work: Work, silicon: Silicon, kernels: Kernel
     return reader.layers * filled * read / silicon.bandwidth
 
 
-def compute_bound(work: Work, silicon: Silicon, constants: Constants, rows: int, seconds: float) -> bool:
+def compute_bound(work: Work, silicon: GpuFigures, constants: Constants, rows: int, seconds: float) -> bool:
     """Whether so many rows a step are more to multiply than constants of reading and sending know of."""
     throughput = work.tensor * silicon.bf16_flops * constants.compute_efficiency
     return rows * work.flops_per_token / throughput > COMPUTE_SHARE * seconds

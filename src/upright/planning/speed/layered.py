@@ -1,4 +1,4 @@
-"""Work + silicon + system RAM -> the amounts of a step and of a prompt, for engines that put whole layers on devices.
+"""The amounts of work of a decode step and of prefill, for engines that put whole layers on devices.
 
 One device works at a time. What lives in system RAM is read by the processor to decode, and copied to a GPU over PCIe
 to read a prompt, once for every ubatch: that is why long ubatches read faster.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from upright.facts.catalog.rows.speed import Kernels
 from upright.planning.speed.decode import Amount
-from upright.planning.speed.work import Reader, Silicon, Work, distinct_experts
+from upright.planning.speed.work import AttentionReader, GpuFigures, Work, distinct_experts
 
 HOST_HEADS = 8
 """Query heads for which a processor reads a latent cache once: runs without a GPU slow down by that much a context."""
@@ -37,7 +37,7 @@ class Layered:
     """Where the experts of a model live."""
 
     work: Work
-    silicon: Silicon | None
+    silicon: GpuFigures | None
     """None without a GPU: then everything is in system RAM."""
     host: HostFigures
     expert_layers: int
@@ -73,12 +73,12 @@ def layered_step(case: Layered, kernels: Kernels, *, batch: int, context: float,
         yield from _processor(case, in_memory, multiplied, 0.0, case.host_layers)
 
 
-def _cached(reader: Reader, context: float) -> float:
+def _cached(reader: AttentionReader, context: float) -> float:
     tokens = min(context, reader.most_tokens or context)
     return reader.layers * (tokens * reader.token_bytes + context * reader.extra_token_bytes)
 
 
-def _readings(reader: Reader) -> int:
+def _readings(reader: AttentionReader) -> int:
     return -(-reader.heads // HOST_HEADS) if reader.latent else 1
 
 

@@ -1,4 +1,4 @@
-"""Plan + Model + Box -> Speed: every term of a step, a band, and where both come from."""
+"""The predicted speed of a plan: every term of a step, a band, and where both come from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from upright.engines.knowledge import draft
+from upright.engines.model_settings import planned_draft
 from upright.facts import catalog
 from upright.facts.catalog.model_records import row_of
 from upright.facts.catalog.rows.engine import ImageRow
@@ -16,24 +16,24 @@ from upright.facts.records.base import Basis
 from upright.facts.records.box import Box, Gpu
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan, Rate, Speed, SpeedTerm
-from upright.planning.placement.offering import ranks_of
-from upright.planning.speed.decode import Amount, DecodeStep, compute_bound, step_amounts, total
+from upright.planning.placement.engine_support import ranks_of
+from upright.planning.speed.decode import Amount, DecodeStep, compute_bound, decode_step, step_amounts
 from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
-from upright.planning.speed.prompt import CHUNK_TOKENS, others_prompts, prompt_amounts
-from upright.planning.speed.provenance import (
+from upright.planning.speed.prefill import CHUNK_TOKENS, prefill_amounts, prefill_interference
+from upright.planning.speed.rows import ChosenRow, choose_row, interconnect_of
+from upright.planning.speed.speed_band import (
     WIDEST,
     RateBand,
     SpeedQuery,
     attention_known,
-    band,
     expert_format,
+    rate_band,
     shape_name,
 )
-from upright.planning.speed.rows import ChosenRow, choose, wires
-from upright.planning.speed.words import term_words
-from upright.planning.speed.work import Silicon, Work, rank_work
+from upright.planning.speed.term_words import term_words
+from upright.planning.speed.work import GpuFigures, Work, rank_work
 
-GUESSES = 3
+DRAFT_TOKENS = 3
 # What drafts of Kimi K2.6 and GLM-5.1 were accepted at in 236 published cells, 5th to 95th percentile; the ends of a
 # band, never a figure.
 ACCEPTED = (0.21, 0.56)
@@ -50,14 +50,14 @@ class SpeedCase:
     plan: Plan
     row: SpeedRow
     work: Work
-    silicon: Silicon | None
+    silicon: GpuFigures | None
     layered: Layered | None
 
     def step(self, context: float, *, more_layers: int = 0) -> DecodeStep:
         """As users see it: beside the step itself its share of the prompts that others bring meanwhile."""
         skew, users = self.row.constants.expert_skew, self.plan.goal.users
         step = self.amounts(users, context, skew, more_layers=more_layers)
-        return total((*step, *self._others_prompts(users, int(context))), self.row.constants)
+        return decode_step((*step, *self._others_prompts(users, int(context))), self.row.constants)
 
     def amounts(self, batch: int, context: float, skew: float, *, more_layers: int = 0) -> Iterable[Amount]:
         if self.layered is not None:
@@ -67,7 +67,7 @@ class SpeedCase:
             )
             return layered_step(moved, self.row.kernels, batch=batch, context=context, skew=skew)
         assert self.silicon is not None
-        guesses = GUESSES if self.plan.goal.draft else 0
+        guesses = DRAFT_TOKENS if self.plan.goal.draft else 0
         return step_amounts(
             self.work, self.silicon, self.row.kernels, batch=batch, context=context, guesses=guesses, skew=skew
         )
@@ -80,8 +80,8 @@ class SpeedCase:
         answer = self.row.answer_tokens
         if answer is None or self.silicon is None or batch < 2 or not context:
             return ()
-        prompt = prompt_amounts(self.work, self.silicon, min(context, PROMPT_PER_ANSWER * answer))
-        return others_prompts(prompt, batch, answer / self._tokens_a_step())
+        prompt = prefill_amounts(self.work, self.silicon, min(context, PROMPT_PER_ANSWER * answer))
+        return prefill_interference(prompt, batch, answer / self._tokens_a_step())
 
     def _tokens_a_step(self) -> float:
         """With a draft an answer takes fewer steps, and each meets more of the prompts."""
@@ -89,25 +89,25 @@ class SpeedCase:
             return 1.0
         fewest, most = ACCEPTED
         accepted = self.plan.goal.acceptance
-        return 1 + GUESSES * ((fewest + most) / 2 if accepted is None else accepted)
+        return 1 + DRAFT_TOKENS * ((fewest + most) / 2 if accepted is None else accepted)
 
     def compute_bound(self, context: float) -> bool:
         """Whether so many tokens a step are more to multiply than the constants know of."""
         silicon = self.silicon or (self.layered.silicon if self.layered else None)
         if silicon is None:
             return False
-        rows = self.plan.goal.users * (GUESSES + 1 if self.plan.goal.draft else 1)
+        rows = self.plan.goal.users * (DRAFT_TOKENS + 1 if self.plan.goal.draft else 1)
         return compute_bound(self.work, silicon, self.row.constants, rows, self.step(context).seconds)
 
     def prompt(self, tokens: int) -> DecodeStep | None:
         found = self.prompt_amounts(tokens)
-        return None if found is None else total(found, self.row.constants)
+        return None if found is None else decode_step(found, self.row.constants)
 
     def prompt_amounts(self, tokens: int) -> Iterable[Amount] | None:
         if self.layered is not None:
             return layered_prompt(self.layered, self.row.kernels, tokens, self.plan.ubatch_tokens or 512)
         assert self.silicon is not None
-        return prompt_amounts(self.work, self.silicon, tokens, self.plan.ubatch_tokens or CHUNK_TOKENS)
+        return prefill_amounts(self.work, self.silicon, tokens, self.plan.ubatch_tokens or CHUNK_TOKENS)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Unknown:
 def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     """Unknown where nothing like it was measured, or a figure that the constants are shares of is not known."""
     ranks = plan.parallel.tensor * plan.parallel.pipeline
-    chosen = constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
+    chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
     if chosen is None or not chosen.at_home:
         gpu = box.gpus[0].name if box.gpus else "this CPU"
         return Unknown(
@@ -129,7 +129,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
         )
     if not attention_known(model.architecture):
         return Unknown("how fast a compressed or shared cache is read was not measured; upright bench measures it")
-    if (case := case_of(plan, model, box, chosen.row)) is None:
+    if (case := speed_case(plan, model, box, chosen.row)) is None:
         return Unknown(_missing_figure(plan, box))
     if case.layered is not None and case.silicon is None and case.work.recurrent_layers:
         return Unknown(
@@ -138,12 +138,12 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
         )
     if case.compute_bound(plan.context_tokens / 2):
         return Unknown(f"{plan.goal.users} concurrent users are limited by compute here, which no measured run was")
-    load = load_of(plan, model, box)
-    factors = band(chosen.row, load)
+    load = speed_query(plan, model, box)
+    factors = rate_band(chosen.row, load)
     if factors is None or not factors.known:
         return Unknown(_too_far(chosen.row, factors))
     if plan.goal.draft and plan.goal.acceptance is None:
-        if draft(row_of(model), plan, box) is None:
+        if planned_draft(row_of(model), plan, box) is None:
             return Unknown("the catalogue knows no draft for this model on this silicon: plan without --draft")
         fewest, most = drafted_ends(factors.low, factors.high)
         if not chosen.row.drafts_measured:
@@ -152,10 +152,10 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
             return Unknown(
                 "without the acceptance rate of the draft the band is too wide to plan with: add --acceptance"
             )
-    return _speed(case, chosen, load, factors, band(chosen.row, load, "prompt"))
+    return _speed(case, chosen, load, factors, rate_band(chosen.row, load, "prompt"))
 
 
-def load_of(plan: Plan, model: Model, box: Box) -> SpeedQuery:
+def speed_query(plan: Plan, model: Model, box: Box) -> SpeedQuery:
     return SpeedQuery(
         shape=shape_name(model.architecture),
         expert_format=expert_format(model),
@@ -201,10 +201,10 @@ def _speed(
     )
 
 
-def constants(box: Box, engine: str, version: str | None, ranks: int, image: str | None) -> ChosenRow | None:
+def speed_constants(box: Box, engine: str, version: str | None, ranks: int, image: str | None) -> ChosenRow | None:
     """The row for these GPUs and the wires between them."""
     capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
-    return choose(engine, version, capability, wires(box, ranks), image_patches(image))
+    return choose_row(engine, version, capability, interconnect_of(box, ranks), image_patches(image))
 
 
 def image_patches(image: str | None) -> tuple[str, ...]:
@@ -232,22 +232,22 @@ class _Rates:
             return self.plain(made)
         accepted = plan.goal.acceptance
         if accepted is not None:
-            return self.plain(made * (1 + GUESSES * accepted))
+            return self.plain(made * (1 + DRAFT_TOKENS * accepted))
         fewest, most = drafted_ends(self.low, self.high)
         return Rate(best=None, low=_round(made * fewest), high=_round(made * most))
 
 
 def drafted_ends(low: float, high: float) -> tuple[float, float]:
     """Tokens a step with a draft whose acceptance is not known: its range and the band, as independent errors."""
-    fewest, most = (1 + GUESSES * each for each in ACCEPTED)
+    fewest, most = (1 + DRAFT_TOKENS * each for each in ACCEPTED)
     middle, reach = math.sqrt(fewest * most), math.log(most / fewest) / 2
     return middle * math.exp(-math.hypot(reach, math.log(low))), middle * math.exp(math.hypot(reach, math.log(high)))
 
 
-def case_of(plan: Plan, model: Model, box: Box, row: SpeedRow) -> SpeedCase | None:
+def speed_case(plan: Plan, model: Model, box: Box, row: SpeedRow) -> SpeedCase | None:
     """None if a figure that the constants are shares of is not known."""
     first = box.gpus[0] if box.gpus else None
-    silicon = silicon_of(first) if first else None
+    silicon = gpu_figures(first) if first else None
     work = rank_work(model, plan.parallel, plan.kv.dtype, sparse=row.kernels.sparse_attention)
     if ranks_of(plan.engine):
         return SpeedCase(plan, row, work, silicon, None) if silicon else None
@@ -264,14 +264,14 @@ def case_of(plan: Plan, model: Model, box: Box, row: SpeedRow) -> SpeedCase | No
     return SpeedCase(plan, row, work, silicon, Layered(work, silicon, host, layers, in_memory if silicon else layers))
 
 
-def silicon_of(gpu: Gpu) -> Silicon | None:
+def gpu_figures(gpu: Gpu) -> GpuFigures | None:
     row = catalog.find("gpus", gpu.row) if gpu.row else None
     if not isinstance(row, GpuRow):
         return None
     loaded = row.memory_bandwidth_loaded_gb_s or row.memory_bandwidth_gb_s
     if loaded.value is None or row.sm_count.value is None or row.bf16_tflops.value is None:
         return None
-    return Silicon(loaded.value * 1e9, int(row.sm_count.value), row.bf16_tflops.value * 1e12)
+    return GpuFigures(loaded.value * 1e9, int(row.sm_count.value), row.bf16_tflops.value * 1e12)
 
 
 def _host_bandwidth(box: Box) -> tuple[float | None, bool]:

@@ -1,4 +1,4 @@
-"""A published measurement -> a sample that constants are fitted on and held against, and those of a row of constants.
+"""Samples made from published measurements: what constants are fitted on and held against.
 
 The sample is made as a plan would be: the catalogue's model and artifact, the GPU's row, the row of constants that a
 plan for such a box would take. What its author does not say is not guessed: then there is no sample.
@@ -13,21 +13,21 @@ from functools import cache
 
 from upright.base.errors import UsageError
 from upright.facts import catalog
-from upright.facts.catalog.results import gpu_named
+from upright.facts.catalog.published_rates import gpu_named
 from upright.facts.catalog.rows.hardware import GpuRow
-from upright.facts.catalog.rows.speed import Kernels, SpeedRow, Wires
+from upright.facts.catalog.rows.speed import Interconnect, Kernels, SpeedRow
 from upright.facts.catalog.rows.words import MeasurementRow
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Parallel
-from upright.models.deriving.catalogued import records
-from upright.models.deriving.named_builds import named_build
-from upright.planning.placement.offering import layers_of
+from upright.models.deriving.catalogue_models import records
+from upright.models.deriving.named_builds import build_by_name
+from upright.planning.placement.engine_support import layers_of
 from upright.planning.speed.decode import Amount
 from upright.planning.speed.layered import HostFigures, Layered
-from upright.planning.speed.provenance import SpeedQuery, expert_format, shape_name
-from upright.planning.speed.rows import ChosenRow, choose, speed_row
+from upright.planning.speed.rows import ChosenRow, choose_row, speed_row
 from upright.planning.speed.samples import LayerSample, RankSample
-from upright.planning.speed.work import Reader, Silicon, rank_work
+from upright.planning.speed.speed_band import SpeedQuery, expert_format, shape_name
+from upright.planning.speed.work import AttentionReader, GpuFigures, rank_work
 
 _PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
 _WHOLE_EXPERTS = re.compile(r"\bEP([2-9]|\d\d)")
@@ -159,7 +159,7 @@ def _cache_share(row: MeasurementRow) -> float:
     return cell.batch * kept / work.sharing / room if room > 0 else 0.0
 
 
-def _kept_tokens(reader: Reader, context: float) -> float:
+def _kept_tokens(reader: AttentionReader, context: float) -> float:
     """A window forgets; an indexer reads little, and everything is kept for it."""
     return context if reader.latent else min(context, reader.most_tokens or context)
 
@@ -207,7 +207,7 @@ def row_of(row: MeasurementRow, gpu: str | None = None) -> SpeedRow | None:
 def chosen_row(row: MeasurementRow, gpu: str | None) -> ChosenRow | None:
     capability = catalog.gpu(gpu).compute_capability if gpu else None
     patches = ("pcie-allreduce",) if _one_shot(row) else ()
-    return choose(engine_of(row), version_of(row), capability, _wires(row), patches)
+    return choose_row(engine_of(row), version_of(row), capability, _wires(row), patches)
 
 
 def version_of(row: MeasurementRow) -> str | None:
@@ -238,12 +238,12 @@ def model_of(row: MeasurementRow) -> Model | None:
         return exact
     if layers_of(engine_of(row)) is not None:
         listed = next((model for model in artifacts if _has_quant(named, model)), None)
-        return listed or named_build((row.artifact or "").partition(" ")[0])
+        return listed or build_by_name((row.artifact or "").partition(" ")[0])
     native = row.artifact is None
     for scheme in _SCHEMES:
         if any(word in named for word in scheme):
             stored = next((model for model in artifacts if _stored_as(model, scheme)), None)
-            return stored or named_build((row.artifact or "").partition(" ")[0])
+            return stored or build_by_name((row.artifact or "").partition(" ")[0])
     return artifacts[0] if native and artifacts else None
 
 
@@ -256,9 +256,9 @@ def _stored_as(model: Model, scheme: Iterable[str]) -> bool:
     return any(word in (model.quantisation or "bf16").lower() for word in scheme)
 
 
-def silicon(gpu: GpuRow) -> Silicon:
+def gpu_row_figures(gpu: GpuRow) -> GpuFigures:
     bandwidth = gpu.memory_bandwidth_loaded_gb_s or gpu.memory_bandwidth_gb_s
-    return Silicon(
+    return GpuFigures(
         bandwidth=float(bandwidth.value or 0) * 1e9,
         multiprocessors=int(gpu.sm_count.value or 1),
         bf16_flops=float(gpu.bf16_tflops.value or 0) * 1e12,
@@ -283,7 +283,7 @@ def rank_sample(row: MeasurementRow, kernels: Kernels, model: Model, gpu: GpuRow
     return RankSample(
         id=row.id,
         work=rank_work(model, parallel, _dtype(row.kv_dtype), sparse=kernels.sparse_attention),
-        silicon=silicon(gpu),
+        silicon=gpu_row_figures(gpu),
         kernels=kernels,
         batch=min(row.concurrency, _held(row, output)) if answer else row.concurrency,
         context=row.context_tokens,
@@ -306,7 +306,7 @@ def _layer_sample(row: MeasurementRow, constants: SpeedRow, model: Model, gpu: s
         return None
     placed = Layered(
         work=rank_work(model, Parallel(), _dtype(row.kv_dtype)),
-        silicon=silicon(catalog.gpu(gpu)) if gpu else None,
+        silicon=gpu_row_figures(catalog.gpu(gpu)) if gpu else None,
         host=host,
         expert_layers=layers,
         host_layers=layers - on_gpus if gpu else layers,
@@ -348,7 +348,7 @@ def _one_shot(row: MeasurementRow) -> bool:
     return "C++ PCIe all-reduce" in text or "PCIe all-reduce 1" in text
 
 
-def _wires(row: MeasurementRow) -> Wires:
+def _wires(row: MeasurementRow) -> Interconnect:
     spread = _PARALLEL.search(row.parallelism or "")
     if spread is None or spread[1] == "1":
         return "one"

@@ -1,4 +1,4 @@
-"""Engine, version, silicon, wires, image -> the row of constants, and the band that goes with it."""
+"""The row of speed constants for an engine, its version, GPU architecture, interconnect and image."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upright.facts import catalog
 from upright.facts.catalog import versions
-from upright.facts.catalog.rows.speed import SpeedRow, Wires
+from upright.facts.catalog.rows.speed import Interconnect, SpeedRow
 from upright.facts.records.box import Box
 
 # An unknown version is taken for the newest.
@@ -30,7 +30,7 @@ def speed_row(name: str) -> SpeedRow:
     return row
 
 
-def wires(box: Box, ranks: int) -> Wires:
+def interconnect_of(box: Box, ranks: int) -> Interconnect:
     if ranks < 2:
         return "one"
     used = [link for link in box.links if link.a < ranks and link.b < ranks]
@@ -42,8 +42,8 @@ def _common(capability: str | None) -> bool:
     return capability is None or capability[:1].isdigit()
 
 
-def choose(
-    engine: str, version: str | None, capability: str | None, on: Wires, patches: Collection[str] = ()
+def choose_row(
+    engine: str, version: str | None, capability: str | None, on: Interconnect, patches: Collection[str] = ()
 ) -> ChosenRow | None:
     """A person's own row before ours, the particular before the general; None if the engine has no row at all."""
     ranked = []
@@ -51,9 +51,9 @@ def choose(
         assert isinstance(row, SpeedRow)
         if row.engine != engine or not set(row.patches) <= set(patches):
             continue
-        if not versions.inside(version or _NEWEST, row.versions):
+        if not versions.in_range(version or _NEWEST, row.versions):
             continue
-        here = versions.inside(capability or NO_GPU, row.capability) if row.capability != "*" else _common(capability)
+        here = versions.in_range(capability or NO_GPU, row.capability) if row.capability != "*" else _common(capability)
         wired = on == "one" or on in row.wires
         rank = (
             here and wired,

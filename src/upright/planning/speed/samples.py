@@ -9,8 +9,8 @@ from typing import Literal
 from upright.facts.catalog.rows.speed import Kernels
 from upright.planning.speed.decode import Amount, step_amounts
 from upright.planning.speed.layered import Layered, layered_prompt, layered_step
-from upright.planning.speed.prompt import others_prompts, prompt_amounts
-from upright.planning.speed.work import Silicon, Work
+from upright.planning.speed.prefill import prefill_amounts, prefill_interference
+from upright.planning.speed.work import GpuFigures, Work
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class RankSample:
 
     id: str
     work: Work
-    silicon: Silicon
+    silicon: GpuFigures
     kernels: Kernels
     batch: int
     context: float
@@ -41,7 +41,7 @@ class RankSample:
         return self.batch * (1 + self.guesses * (self.acceptance or 0.0))
 
     def amounts(self, skew: float) -> Iterator[Amount]:
-        prompt = prompt_amounts(self.work, self.silicon, self.input_tokens or int(self.context))
+        prompt = prefill_amounts(self.work, self.silicon, self.input_tokens or int(self.context))
         if self.kind == "prompt":
             yield from prompt
             return
@@ -50,7 +50,7 @@ class RankSample:
             batch=self.batch, context=self.context, guesses=self.guesses, skew=skew,
         )  # fmt: skip
         if self.kind == "served":
-            yield from others_prompts(prompt, self.batch, self.output_tokens * self.batch / self.tokens)
+            yield from prefill_interference(prompt, self.batch, self.output_tokens * self.batch / self.tokens)
 
 
 @dataclass(frozen=True)

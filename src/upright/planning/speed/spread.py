@@ -1,4 +1,4 @@
-"""Errors on runs that no constant was fitted on -> where the next person's measurement will lie.
+"""Where the next measurement will lie, from errors on runs that no constant was fitted on.
 
 Cells of one source (who measured, which model in which format, on which GPU) are alike: a laboratory's table of a
 hundred says little of another machine. So each source weighs the same, and the band is Student's prediction interval

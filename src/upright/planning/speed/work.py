@@ -1,4 +1,4 @@
-"""Model + parallelism + cache type -> what one rank has to read, compute and send for a token.
+"""What one rank has to read, compute and send for a token, by model, parallelism and cache type.
 
 Nothing here is fitted: counts and bytes follow from the shape. How long they take is for the constants to say.
 """
@@ -30,7 +30,7 @@ INDEX_HEADS = 32
 
 
 @dataclass(frozen=True)
-class Silicon:
+class GpuFigures:
     """The figures of a GPU that speed hangs on."""
 
     bandwidth: float
@@ -41,7 +41,7 @@ class Silicon:
 
 
 @dataclass(frozen=True)
-class Reader:
+class AttentionReader:
     """Attention layers of one kind, as one rank runs them."""
 
     layers: int
@@ -67,7 +67,7 @@ class Work:
     expert_bytes: float
     experts: int
     active: int
-    readers: tuple[Reader, ...]
+    readers: tuple[AttentionReader, ...]
     tensor: int
     sharing: int
     """Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded."""
@@ -208,7 +208,7 @@ def _asked(experts: int, active: int, skew: float) -> tuple[float, ...]:
     return (*([1.0] * active), *([0.0] * (experts - active)))
 
 
-def busiest(woken: float, ranks: int) -> float:
+def busiest_rank_factor(woken: float, ranks: int) -> float:
     """How many times an even share of the woken experts the busiest rank reads, if chance places them.
 
     Ranks are taken for independent (Poisson): 8 experts on 8 ranks give 2.6, 200 give 1.4.
@@ -226,7 +226,7 @@ def busiest(woken: float, ranks: int) -> float:
     return expected / mean
 
 
-def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[Reader, ...]:
+def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[AttentionReader, ...]:
     readers = []
     for kind in shape.attention:
         if isinstance(kind, LinearAttention | CompressedAttention | SharedAttention):
@@ -241,13 +241,17 @@ def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[Reader, ...]
             element_bytes = float(VALUE_BYTES.get(dtype, 1))
             whole = (kind.kv_lora_rank + kind.rope_head_dim) * element_bytes
             if not kind.sparse:
-                readers.append(Reader(kind.layers, whole, heads, True))
+                readers.append(AttentionReader(kind.layers, whole, heads, True))
             else:
                 keys = float(cache.bytes_per_token) / kind.layers - whole
-                readers.append(Reader(kind.layers, whole, heads, True, kind.indexer_top_k or 2048, max(0.0, keys)))
+                readers.append(
+                    AttentionReader(kind.layers, whole, heads, True, kind.indexer_top_k or 2048, max(0.0, keys))
+                )
         else:
             per_token = cache.bytes_per_token + sum(window.bytes_per_token for window in cache.windows)
-            readers.append(Reader(kind.layers, float(per_token * held) / kind.layers, heads, False, kind.window_tokens))
+            readers.append(
+                AttentionReader(kind.layers, float(per_token * held) / kind.layers, heads, False, kind.window_tokens)
+            )
     return tuple(readers)
 
 

@@ -1,4 +1,4 @@
-"""An endpoint + what was asked -> a Benchmark."""
+"""Benchmarks an endpoint, or several in turns."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from dataclasses import replace
 
 from upright.base.errors import EndpointError, UsageError
 from upright.facts.records.benchmark import Benchmark, Shape, Skipped
+from upright.facts.records.box import Box
 from upright.facts.records.loading import load
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Plan
 from upright.facts.store import DeploymentDir, write_atomically
+from upright.planning.requests.calibration import measurement_plan
+from upright.planning.speed.campaign import REQUESTS_EACH
 from upright.proof.benchmark.cell import BenchSubject
-from upright.proof.benchmark.known import KnownEndpoint
-from upright.proof.benchmark.planned_cells import planned_cells
+from upright.proof.benchmark.endpoints import KnownEndpoint
 from upright.proof.benchmark.prompts import gauge
-from upright.proof.benchmark.replaying import longest_tokens, slo_finding, trace_shape
 from upright.proof.benchmark.search import search
 from upright.proof.benchmark.selftest import self_test
 from upright.proof.benchmark.server import Server
-from upright.proof.benchmark.sweep import SweepRequest, SweepWatch, begin, benchmark, bounded, sweep
-from upright.proof.benchmark.traces import generated
+from upright.proof.benchmark.sweep import SweepRequest, SweepWatch, begin, benchmark, shapes_that_fit, sweep
+from upright.proof.benchmark.synthetic_traces import generate_trace
+from upright.proof.benchmark.trace_replay import longest_tokens, slo_finding, trace_shape
 from upright.proof.benchmark.workload import workload
 from upright.serving.endpoint.metrics import read_metrics
 
@@ -89,7 +93,7 @@ def bench(
         version=first.engine_version, made_from=first.made_from, self_test=tested, finding=finding,
         names=_names(known) if len(known) > 1 else {},
     )  # fmt: skip
-    keep(directory, record)
+    save_benchmark(directory, record)
     return record
 
 
@@ -107,7 +111,7 @@ def _traced(asked: SweepRequest, known: Sequence[KnownEndpoint]) -> SweepRequest
     context = min((endpoint.context_tokens for endpoint in known if endpoint.context_tokens), default=_CONTEXT)
     row, trace = asked.workload, asked.trace
     if trace is None:
-        trace = generated(counts[-1], row.turns, context, asked.seed)
+        trace = generate_trace(counts[-1], row.turns, context, asked.seed)
     else:
         row = row.model_copy(update={"about": f"{trace.title} (agent-trace {trace.digest[:12]})"})
     agents = sorted({min(count, trace.agents) for count in counts})
@@ -126,7 +130,7 @@ def _names(known: Sequence[KnownEndpoint]) -> dict[str, str]:
     return {letter: endpoint.name for letter, endpoint in zip(LETTERS, known, strict=False)}
 
 
-def keep(directory: DeploymentDir, record: Benchmark) -> None:
+def save_benchmark(directory: DeploymentDir, record: Benchmark) -> None:
     """The newest as `benchmark.json`, and each under its run's name."""
     folder = directory.path / "benchmarks"
     folder.mkdir(exist_ok=True)
@@ -134,7 +138,7 @@ def keep(directory: DeploymentDir, record: Benchmark) -> None:
     directory.write(record)
 
 
-def kept(directory: DeploymentDir) -> tuple[Benchmark, ...]:
+def saved_benchmarks(directory: DeploymentDir) -> tuple[Benchmark, ...]:
     """The newest of each workload, in the order in which they were made."""
     files = (directory.path / "benchmarks").glob("*.json")
     benchmarks = sorted((load(file, Benchmark) for file in files), key=lambda record: record.at)
@@ -149,7 +153,7 @@ def _within(
     contexts = [endpoint.context_tokens for endpoint in known if endpoint.context_tokens]
     pool = min(pools) if pools and asked.workload.contexts else None
     context = min(contexts) if contexts else None
-    judged = list(_bounded_replay(asked, context) if asked.trace else bounded(asked.shapes, pool, context))
+    judged = list(_bounded_replay(asked, context) if asked.trace else shapes_that_fit(asked.shapes, pool, context))
     skipped = [candidate for candidate in judged if isinstance(candidate, Skipped)]
     kept = tuple(candidate for candidate in judged if not isinstance(candidate, Skipped))
     return replace(asked, shapes=kept), skipped
@@ -175,3 +179,28 @@ def _pool_tokens(known: KnownEndpoint) -> int | None:
                 kv_tokens = read_metrics(page).kv_tokens
                 return known.pool_tokens if kv_tokens is None else round(kv_tokens)
     return known.pool_tokens
+
+
+def planned_cells(asked: SweepRequest, directory: DeploymentDir) -> SweepRequest:
+    """As it was asked for, unless its workload leaves the cells to the plan."""
+    if not asked.workload.planned:
+        return asked
+    if tuple(workload(asked.workload.name).shapes()) != asked.shapes:
+        raise UsageError(f"{asked.workload.name} chooses its own cells", hint="--budget and --repeats say how many")
+    if not (directory.path / "plan.json").exists():
+        raise UsageError(
+            f"{asked.workload.name} follows a plan, and nobody planned this endpoint", hint="upright bench DEPLOYMENT"
+        )
+    assert asked.budget_seconds is not None
+    plan, model, box = directory.read(Plan), directory.read(Model), directory.read(Box)
+    cells = measurement_plan(plan, model, box, asked.budget_seconds, asked.repeats).cells
+    expected_seconds = {
+        Shape(
+            prompt_tokens=cell.prompt_tokens,
+            output_tokens=cell.output_tokens,
+            concurrency=cell.users,
+            requests=REQUESTS_EACH * cell.users,
+        ): cell.seconds
+        for cell in cells
+    }
+    return replace(asked, shapes=tuple(expected_seconds), expected_seconds=expected_seconds)

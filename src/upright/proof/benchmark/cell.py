@@ -1,4 +1,4 @@
-"""A shape + a target -> a Cell: warm-up, load, the engine's own metrics beside it, guards on sampled answers."""
+"""Measures one cell: warm-up, load, the engine's own metrics, guards on sampled answers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from upright.base.errors import UprightError
 from upright.facts.records.benchmark import Cell, EngineView, Machine, Shape
 from upright.facts.records.spreads import spread_of
 from upright.facts.records.trace import AgentTrace
-from upright.proof.benchmark.load import Arrivals, Flight, LoadTarget, StreamTally, run
-from upright.proof.benchmark.promise import RequestPromise as RequestPromise
+from upright.proof.benchmark.cell_marks import marks, notes
+from upright.proof.benchmark.host_interference import HostCounterReader, disturbances
+from upright.proof.benchmark.load import Arrivals, GeneratorStats, LoadTarget, StreamTally, run
+from upright.proof.benchmark.metrics_sampler import Sampler
 from upright.proof.benchmark.prompts import Prompts, TokenGauge
-from upright.proof.benchmark.replaying import TraceReplay, replay_notes
-from upright.proof.benchmark.sampling import Sampler
-from upright.proof.benchmark.surroundings import Surveyor, disturbances
-from upright.proof.benchmark.verdict import marks, notes
+from upright.proof.benchmark.slo import RequestSlo as RequestSlo
+from upright.proof.benchmark.trace_replay import TraceReplay, replay_notes
 from upright.serving.endpoint.client import Answer
 from upright.serving.endpoint.guards import complaints
 
@@ -30,7 +30,7 @@ _WARM_TOKENS = 64
 _WARM_OUTPUT = 8
 
 
-class FellError(UprightError):
+class SubjectFailedError(UprightError):
     """What `Subject.enter` raises if its subject cannot be measured; the others can."""
 
 
@@ -62,7 +62,7 @@ class CellPlace:
 
 def measure(
     subject: BenchSubject, shape: Shape, place: CellPlace, *,
-    seconds: float | None = None, patience_seconds: float = 300, promise: RequestPromise | None = None,
+    seconds: float | None = None, patience_seconds: float = 300, promise: RequestSlo | None = None,
     on_tick: OnTick | None = None, trace: AgentTrace | None = None,
 ) -> Cell:  # fmt: skip
     """One cell, with its marks. `seconds` is the time box; an error of the server is in the cell, never raised."""
@@ -80,7 +80,7 @@ def measure(
     sampler = Sampler(subject.target, subject.metrics_path)
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     every = max(1, shape.requests * shape.turns // 32)
-    surveyor, began = Surveyor(subject.target.host, subject.target.port), time.monotonic()
+    surveyor, began = HostCounterReader(subject.target.host, subject.target.port), time.monotonic()
     before = surveyor.look()
     tally, flight = run(
         subject.target, source, load, on_tick=on_tick, beside=sampler.start, sample_every=every,
@@ -94,7 +94,7 @@ def measure(
     return Cell.model_validate({**dict(cell), "marks": marks(cell, paced=paced), "notes": remarks})
 
 
-def warm_up(subject: BenchSubject, shape: Shape, *, seconds: float | None = None) -> Flight:
+def warm_up(subject: BenchSubject, shape: Shape, *, seconds: float | None = None) -> GeneratorStats:
     """Not measured: one request of the full length, then as many short ones at once as the cell will have."""
     one = shape.model_copy(update={"concurrency": 1, "requests": 1, "turns": 1, "output_tokens": _WARM_OUTPUT})
     short = shape.model_copy(
@@ -103,7 +103,7 @@ def warm_up(subject: BenchSubject, shape: Shape, *, seconds: float | None = None
             "prompt_tokens": min(_WARM_TOKENS, shape.prompt_tokens), "shared_tokens": 0,
         }
     )  # fmt: skip
-    flight = Flight()
+    flight = GeneratorStats()
     for step, name in ((one, "long"), (short, "wide")):
         source = Prompts(subject.target, step, subject.gauge, f"warm {name} {time.time_ns()}")
         load = _boxed(Arrivals(step.concurrency, ramp_seconds=shape.ramp_seconds), seconds)
@@ -123,7 +123,7 @@ def _boxed(load: Arrivals, seconds: float | None) -> Arrivals:
 
 def _cell(
     subject: BenchSubject, shape: Shape, place: CellPlace, at: str,
-    tally: StreamTally, flight: Flight, view: EngineView | None, promise: RequestPromise | None,
+    tally: StreamTally, flight: GeneratorStats, view: EngineView | None, promise: RequestSlo | None,
 ) -> Cell:  # fmt: skip
     output, prompt = sum(tally.output), sum(tally.prompt)
     seconds = tally.seconds
@@ -163,7 +163,7 @@ def _guarded(tally: StreamTally) -> tuple[int, dict[str, int]]:
     return len(tally.texts), dict(guard_counts)
 
 
-def _good_percent(tally: StreamTally, promise: RequestPromise | None) -> float | None:
+def _good_percent(tally: StreamTally, promise: RequestSlo | None) -> float | None:
     """Of all that were sent: a request that failed kept no promise."""
     if promise is None or not tally.sent:
         return None
@@ -172,7 +172,7 @@ def _good_percent(tally: StreamTally, promise: RequestPromise | None) -> float |
     return 100 * kept / tally.sent
 
 
-def open_shape(shape: Shape, rate: float, requests: int) -> Shape:
+def open_loop_shape(shape: Shape, rate: float, requests: int) -> Shape:
     """The same requests, arriving at random times."""
     return shape.model_copy(
         update={"arrival": "open", "requests_per_second": rate, "requests": requests, "ramp_seconds": 0.0}

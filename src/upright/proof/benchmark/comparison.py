@@ -1,4 +1,4 @@
-"""Two sets of cells -> which is better, where, by how much, and how sure that is.
+"""Compares two sets of cells: which is better, where, by how much, and how sure that is.
 
 Only cells that are what they claim to be are compared, the same with the same. Taken in turns they are compared
 pair by pair; taken on two occasions, as two samples.
@@ -12,7 +12,7 @@ from typing import Literal
 
 from upright.facts.records.benchmark import Cell, Shape
 from upright.proof.benchmark.rows import METRIC, Metric, ShapeRow
-from upright.proof.benchmark.statistics import ALIKE, Mean, Ratio, paired, telling, unpaired
+from upright.proof.benchmark.statistics import ALIKE, Mean, Ratio, is_informative, paired, unpaired
 
 COMPARED = ("output", "ttft", "tpot")
 Winner = Literal["a", "b"]
@@ -52,7 +52,9 @@ class Difference:
         low, high = self.ratio.low, self.ratio.high
         if low is None or high is None:
             return "one repeat"
-        return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %" if telling(low, high) else "too wide to tell"
+        return (
+            f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %" if is_informative(low, high) else "too wide to tell"
+        )
 
 
 def compare(a: Sequence[ShapeRow], b: Sequence[ShapeRow]) -> list[Difference]:
@@ -74,7 +76,7 @@ def compare(a: Sequence[ShapeRow], b: Sequence[ShapeRow]) -> list[Difference]:
     return differences
 
 
-def verdict(differences: Sequence[Difference], names: dict[str, str]) -> list[str]:
+def comparison_sentences(differences: Sequence[Difference], names: dict[str, str]) -> list[str]:
     """In sentences, the sum first."""
     if not differences:
         return ["Nothing can be compared: no cell was measured cleanly in both."]
@@ -113,7 +115,7 @@ def _nobody_wins(differences: Sequence[Difference]) -> str:
     )
 
 
-def place_words(shape: Shape) -> str:
+def shape_words(shape: Shape) -> str:
     how = f"{shape.requests_per_second:g} a second" if shape.arrival == "open" else f"{shape.concurrency:,} at once"
     turns = f", {shape.turns} turns" if shape.turns > 1 else ""
     return f"{shape.prompt_tokens:,} in, {shape.output_tokens:,} out, {how}{turns}"
@@ -133,7 +135,7 @@ def _sentence(difference: Difference, names: dict[str, str]) -> str:
         else f"{difference.a.count} and {difference.b.count} repeats"
     )
     return (
-        f"{place_words(difference.shape)}: {names[difference.better]} has {how}"
+        f"{shape_words(difference.shape)}: {names[difference.better]} has {how}"
         f" (95 % interval {ends[0]:+.1f} to {ends[1]:+.1f} %, {count})."
     )
 

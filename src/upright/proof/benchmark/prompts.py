@@ -1,4 +1,4 @@
-"""A number of tokens -> a prompt that has exactly so many, by the server's own count.
+"""Prompts of an exact number of tokens, by the server's own count.
 
 A tokenizer of ours would count another model's tokens. The server is asked what single words cost, and prompts are put
 together from those: fresh ones share nothing but a word, shared ones begin alike.

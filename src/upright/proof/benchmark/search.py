@@ -1,4 +1,4 @@
-"""One cell after another, each chosen by the last -> the knee of a curve, or the rate that keeps a promise.
+"""Searches the knee of a curve, or the highest rate within an SLO, cell by cell.
 
 What is found rests on repeats that nothing is wrong with; where a step has none, the finding says so. Several subjects
 are searched in turns, step by step; where one must make room for the other, one after the other.
@@ -10,10 +10,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from upright.facts.records.benchmark import Cell, Shape
-from upright.proof.benchmark.cell import BenchSubject, FellError, open_shape
+from upright.proof.benchmark.cell import BenchSubject, SubjectFailedError, open_loop_shape
+from upright.proof.benchmark.cell_marks import QUEUED
 from upright.proof.benchmark.rows import ShapeRow
-from upright.proof.benchmark.sweep import Course
-from upright.proof.benchmark.verdict import QUEUED
+from upright.proof.benchmark.sweep import SweepRun
 
 _WORTH = 1.10
 """Twice the requests must bring at least a tenth more, else the knee is behind us."""
@@ -61,7 +61,7 @@ class SubjectSearch:
             self.trial, self.finding = None, end.value
 
 
-def search(course: Course, subjects: Sequence[BenchSubject]) -> tuple[bool, dict[str, str]]:
+def search(course: SweepRun, subjects: Sequence[BenchSubject]) -> tuple[bool, dict[str, str]]:
     """Whether it came to its end, and what it found of each subject, by letter."""
     looking_for = _goodput if course.asked.workload.search == "goodput" else _knee
     walks = [SubjectSearch(subject, looking_for(course)) for subject in subjects]
@@ -74,14 +74,14 @@ def search(course: Course, subjects: Sequence[BenchSubject]) -> tuple[bool, dict
     return True, {walk.subject.letter: walk.finding for walk in walks if walk.finding}
 
 
-def _step(course: Course, walks: Sequence[SubjectSearch]) -> bool:
+def _step(course: SweepRun, walks: Sequence[SubjectSearch]) -> bool:
     """Every repeat of each walk's trial, in turns (a b, b a, ...). False if a server went away or the time was over."""
     for repeat in range(1, course.asked.repeats + 1):
         for walk in walks if repeat % 2 else list(reversed(walks)):
             try:
                 if not _taken(course, walk, repeat, len(walks)):
                     return False
-            except FellError as error:
+            except SubjectFailedError as error:
                 course.fall(walk.subject, error.message)
                 walk.trial, walk.finding = None, f"could not be measured: {error.message}"
     for walk in walks:
@@ -90,7 +90,7 @@ def _step(course: Course, walks: Sequence[SubjectSearch]) -> bool:
     return True
 
 
-def _taken(course: Course, walk: SubjectSearch, repeat: int, of: int) -> bool:
+def _taken(course: SweepRun, walk: SubjectSearch, repeat: int, of: int) -> bool:
     """One cell of a walk, if it has not fallen; `of` so many walk side by side."""
     trial, repeats = walk.trial, course.asked.repeats
     if trial is None:
@@ -104,7 +104,7 @@ def _taken(course: Course, walk: SubjectSearch, repeat: int, of: int) -> bool:
     return walk.cells[-1].complete
 
 
-def _knee(course: Course) -> Search:
+def _knee(course: SweepRun) -> Search:
     before: float | None = None
     shapes = course.asked.shapes
     for step, shape in enumerate(shapes):
@@ -132,7 +132,7 @@ def _knee_unclean(row: ShapeRow, below: int, before: float | None) -> str:
     return f"no knee up to {below} at once: {before:,.0f} tok/s and still growing; {at} {_unclean(row)}"
 
 
-def _goodput(course: Course) -> Search:
+def _goodput(course: SweepRun) -> Search:
     """First the rate of a full closed loop, which hardly a promise survives, then halves between good and bad."""
     if not course.asked.shapes:
         return None
@@ -154,7 +154,7 @@ def _goodput(course: Course) -> Search:
     return _goodput_words(course, kept, broken, most)
 
 
-def _goodput_words(course: Course, kept: ShapeRow | None, broken: ShapeRow | None, most: float) -> str:
+def _goodput_words(course: SweepRun, kept: ShapeRow | None, broken: ShapeRow | None, most: float) -> str:
     promise = course.asked.promise
     assert promise is not None
     promise_text = f"TTFT within {promise.ttft_seconds:g} s and {1000 * promise.tpot_seconds:g} ms a token"
@@ -170,7 +170,7 @@ def _goodput_words(course: Course, kept: ShapeRow | None, broken: ShapeRow | Non
     return f"no rate down to {rate} keeps {promise_text} for {share}{why}"
 
 
-def _cells(course: Course) -> int:
+def _cells(course: SweepRun) -> int:
     """Of the whole search; 0 if nobody knows where it ends."""
     return (_STEPS + 1) * course.asked.repeats if course.asked.workload.search == "goodput" else 0
 
@@ -189,7 +189,7 @@ def _rate(row: ShapeRow) -> float:
 
 
 def _at_rate(shape: Shape, rate: float) -> Shape:
-    return open_shape(shape, rate, max(_LEAST_REQUESTS, round(rate * _CELL_SECONDS)))
+    return open_loop_shape(shape, rate, max(_LEAST_REQUESTS, round(rate * _CELL_SECONDS)))
 
 
 def _tidy(rate: float) -> float:

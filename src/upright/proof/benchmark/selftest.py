@@ -1,4 +1,4 @@
-"""This machine -> the generator's own error on it, from a server in a child that knows when it wrote each token."""
+"""The load generator's own error on this machine, against a scheduled server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import httpx2
 
 from upright.base.errors import EndpointError
-from upright.base.host import NOWHERE
+from upright.base.host import NEUTRAL_FOLDER
 from upright.facts.records.benchmark import Api, SelfTest
 from upright.facts.records.spreads import spread_of
 from upright.proof.benchmark.load import Arrivals, LoadTarget, Request, run
-from upright.proof.benchmark.schedule import Schedule, command
+from upright.proof.benchmark.scheduled_server import Schedule, command
 
 _TTFT_SECONDS = 0.2
 _TOKENS = 30
@@ -68,7 +68,7 @@ class Repeated:
 @contextmanager
 def scheduled(argv: list[str]) -> Iterator[str]:
     """The address of a scheduled server in a child, which ends with this."""
-    with subprocess.Popen(argv, cwd=NOWHERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(argv, cwd=NEUTRAL_FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         line = child.stdout.readline()
         if not line.strip().isdigit():

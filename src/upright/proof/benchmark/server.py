@@ -1,4 +1,4 @@
-"""A Target -> what its server says: token counts, and whether it takes our options."""
+"""Asks a server for token counts, and whether it takes our options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Server:
             raise EndpointError(f"{self.target.base_url} answered HTTP {status}: {str(body)[:200]}", hint=hint)
         usage = body.get("usage") if isinstance(body, dict) else None
         names = ("input_tokens", "cache_read_input_tokens") if self.target.api == "messages" else ("prompt_tokens",)
-        counted = sum(bounds.count(usage.get(name)) or 0 for name in names) if isinstance(usage, dict) else 0
+        counted = sum(bounds.checked_count(usage.get(name)) or 0 for name in names) if isinstance(usage, dict) else 0
         if not counted:
             raise EndpointError(f"{self.target.base_url} does not say how many tokens a prompt has")
         return counted
@@ -51,12 +51,12 @@ class Server:
         body = {"model": self.target.model, "prompt": text, "content": text}
         try:
             status, content = self._exchanged("POST", "/tokenize", 30, body)
-            answer = bounds.parsed(content) if status == 200 else None
+            answer = bounds.parse_peer_json(content) if status == 200 else None
         except (httpx2.HTTPError, bounds.ExceededError, ValueError):
             return None
         if not isinstance(answer, dict):
             return None
-        counted, tokens = bounds.count(answer.get("count")), answer.get("tokens")
+        counted, tokens = bounds.checked_count(answer.get("count")), answer.get("tokens")
         return counted if counted is not None else len(tokens) if isinstance(tokens, list) else None
 
     def told_to_ignore_the_end(self) -> tuple[LoadTarget, bool]:
@@ -85,9 +85,11 @@ class Server:
         except bounds.ExceededError as error:
             raise EndpointError(f"{target.base_url} {error}") from None
         except httpx2.HTTPError as error:
-            raise EndpointError(f"{target.base_url} {bounds.fault(error)}", hint="is it running? upright ps") from None
+            raise EndpointError(
+                f"{target.base_url} {bounds.describe_failure(error)}", hint="is it running? upright ps"
+            ) from None
         try:
-            return status, bounds.parsed(content)
+            return status, bounds.parse_peer_json(content)
         except bounds.ExceededError as error:
             raise EndpointError(f"{target.base_url} {error}") from None
         except ValueError:
@@ -99,10 +101,10 @@ class Server:
         """Status and content; of a refusal the beginning of it."""
         url = f"{self.target.base_url.rstrip('/')}{path}"
         with (
-            bounds.within(patience_seconds),
+            bounds.time_limit(patience_seconds),
             self._http.stream(method, url, json=body, headers=self._headers(), timeout=patience_seconds) as response,
         ):
-            read = bounds.body if response.status_code == 200 else bounds.beginning
+            read = bounds.body if response.status_code == 200 else bounds.first_bytes
             return response.status_code, read(response)
 
     def _headers(self) -> dict[str, str]:

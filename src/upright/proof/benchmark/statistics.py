@@ -1,4 +1,4 @@
-"""Repeated measurements -> a mean with its interval, and two of them -> a difference and how sure it is.
+"""Means and ratios of repeated measurements, with their 95 % intervals.
 
 Student's t throughout: a handful of repeats is what people can afford, and then the normal distribution is too sure.
 """
@@ -12,7 +12,7 @@ from functools import cache
 
 ALIKE = 1.10
 """Two figures whose ratio is surely within this factor do not differ in what a person would notice."""
-TELLING = 4.0
+INFORMATIVE_FACTOR = 4.0
 """An interval whose ends are further apart than this factor says nothing, and is not printed."""
 
 
@@ -47,9 +47,9 @@ class Ratio:
         return self.low is not None and self.high is not None and self.low >= 1 / ALIKE and self.high <= ALIKE
 
 
-def telling(low: float | None, high: float | None) -> bool:
+def is_informative(low: float | None, high: float | None) -> bool:
     """Whether an interval of factors says anything."""
-    return low is not None and high is not None and high <= TELLING * low
+    return low is not None and high is not None and high <= INFORMATIVE_FACTOR * low
 
 
 def mean(values: Sequence[float], *, tail: float = 0.025) -> Mean | None:

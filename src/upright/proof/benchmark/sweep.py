@@ -1,4 +1,4 @@
-"""Shapes + a subject -> a Benchmark, cell by cell; each cell is on the disk before the next one begins.
+"""Measures shapes one cell at a time; each cell is on the disk before the next begins.
 
 Repeats go round: every shape once, then every shape again, so that what drifts touches all of them. A run that was cut
 off is resumed by the same command; one that came to its end is measured anew.
@@ -11,15 +11,28 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+from upright.base.errors import UsageError
 from upright.facts.records.base import canonical
 from upright.facts.records.benchmark import OUT_OF_TIME, Benchmark, Cell, Finished, SelfTest, Shape, Skipped, Started
+from upright.facts.records.loading import load
 from upright.facts.records.trace import AgentTrace
 from upright.facts.store import DeploymentDir
-from upright.proof.benchmark.cell import BenchSubject, CellPlace, FellError, RequestPromise, measure, warm_up
+from upright.proof.benchmark.cell import (
+    BenchSubject,
+    CellPlace,
+    RequestSlo,
+    SubjectFailedError,
+    measure,
+    open_loop_shape,
+    warm_up,
+)
 from upright.proof.benchmark.load import StreamTally
 from upright.proof.benchmark.workload import Workload, shape_tokens
+from upright.proof.benchmark.workload import workload as named
 
 _LEAST_BOX_SECONDS = 2.0
 """A cell is measured for at least so long, whatever its warm-up took, or it is not begun."""
@@ -36,7 +49,7 @@ class SweepRequest:
     repeats: int = 1
     seed: int = 0
     budget_seconds: float | None = None
-    promise: RequestPromise | None = None
+    promise: RequestSlo | None = None
     patience_seconds: float = 300.0
     fresh: bool = False
     """Do not go on with a run that was cut off."""
@@ -67,7 +80,7 @@ class SweepWatch:
 
 
 @dataclass
-class Course:
+class SweepRun:
     """A run as it goes: what is on the disk already, and what time is left."""
 
     asked: SweepRequest
@@ -153,7 +166,7 @@ class Course:
         self.directory.append(Finished(run=self.run, at=_now()))
 
 
-def begin(asked: SweepRequest, directory: DeploymentDir, about: Sequence[str], watch: SweepWatch) -> Course:
+def begin(asked: SweepRequest, directory: DeploymentDir, about: Sequence[str], watch: SweepWatch) -> SweepRun:
     """A new run, or the one that was cut off: `about` names what is measured, such as recipe digests."""
     digest = hashlib.sha256(
         canonical(
@@ -173,13 +186,13 @@ def begin(asked: SweepRequest, directory: DeploymentDir, about: Sequence[str], w
             if cell.run == runs[-1].run and cell.complete
         }
         watch.tell(f"going on with the run of {runs[-1].at[:19]}: {len(known)} cells are there")
-        return Course(asked, directory, runs[-1].run, runs[-1].at, watch, known, _now())
+        return SweepRun(asked, directory, runs[-1].run, runs[-1].at, watch, known, _now())
     started = Started(run=f"{digest}-{len(runs) + 1}", asked=digest, workload=asked.workload.name, at=_now())
     directory.append(started)
-    return Course(asked, directory, started.run, started.at, watch)
+    return SweepRun(asked, directory, started.run, started.at, watch)
 
 
-def sweep(course: Course, subjects: Sequence[BenchSubject]) -> bool:
+def sweep(course: SweepRun, subjects: Sequence[BenchSubject]) -> bool:
     """Every shape, repeat after repeat, the subjects in turns (a b, b a, ...).
 
     False if the server went away, or the time was over, before all of them were measured.
@@ -196,7 +209,7 @@ def sweep(course: Course, subjects: Sequence[BenchSubject]) -> bool:
         course.watch.on_cell(subject, shape, repeat, done, len(order))
         try:
             complete = course.take(subject, shape, repeat, left=len(order) - done).complete
-        except FellError as error:
+        except SubjectFailedError as error:
             course.fall(subject, error.message)
             continue
         if not complete and (subject.enter is None or subject is subjects[0]):
@@ -206,7 +219,9 @@ def sweep(course: Course, subjects: Sequence[BenchSubject]) -> bool:
     return not any(skipped_cell.reason == OUT_OF_TIME for skipped_cell in course.skipped)
 
 
-def bounded(shapes: Sequence[Shape], pool_tokens: int | None, context_tokens: int | None) -> Iterator[Shape | Skipped]:
+def shapes_that_fit(
+    shapes: Sequence[Shape], pool_tokens: int | None, context_tokens: int | None
+) -> Iterator[Shape | Skipped]:
     """Shapes that fit the engine's cache and context; the others with the reason."""
     for shape in shapes:
         request_tokens = shape_tokens(shape)
@@ -220,7 +235,7 @@ def bounded(shapes: Sequence[Shape], pool_tokens: int | None, context_tokens: in
 
 
 def benchmark(
-    course: Course, subject: BenchSubject, *,
+    course: SweepRun, subject: BenchSubject, *,
     title: str, deployment: str | None, engine: str | None, version: str | None,
     made_from: tuple[str, ...] = (), self_test: SelfTest | None = None, finding: str | None = None,
     names: dict[str, str] | None = None,
@@ -262,3 +277,40 @@ def _key(workload: str, shape: Shape, subject: BenchSubject) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+_DEFAULT_BUDGET_SECONDS = 900.0
+
+
+def sweep_request(
+    workload: str, concurrency: tuple[int, ...] | None, prompt_tokens: int | None, output_tokens: int | None,
+    requests: int | None, rate: float | None, repeats: int, budget: float | None, ttft: float, tpot: float,
+    seed: int, fresh: bool, api: str, trace: Path | None = None,
+) -> SweepRequest:  # fmt: skip
+    """The workload's shapes, with what was said otherwise."""
+    row = named(workload)
+    changes: dict[str, Any] = {}
+    if concurrency:
+        changes["concurrency"] = concurrency
+    if prompt_tokens:
+        changes |= {"prompt_tokens": prompt_tokens, "contexts": ()}
+    if output_tokens:
+        changes["output_tokens"] = output_tokens
+    if prompt_tokens or output_tokens:
+        tokens = prompt_tokens or row.prompt_tokens
+        changes["about"] = f"{tokens:,} tokens in, {output_tokens or row.output_tokens:,} out" + (
+            f", {row.turns} turns" if row.turns > 1 else ""
+        )
+    row = row.model_copy(update=changes)
+    shapes = row.shapes()
+    if requests is not None:
+        shapes = [shape.model_copy(update={"requests": requests}) for shape in shapes]
+    if rate is not None:
+        if row.search is not None:
+            raise UsageError(
+                f"--rate cannot be given to {row.name}, which looks for one", hint="--workload short --rate 4"
+            )
+        shapes = [open_loop_shape(shape, rate, shape.requests) for shape in shapes]
+    seconds = _DEFAULT_BUDGET_SECONDS if budget is None else budget
+    promise, agents = RequestSlo(ttft, tpot), load(trace, AgentTrace) if trace else None
+    return SweepRequest(row, tuple(shapes), repeats, seed, seconds, promise, fresh=fresh, trace=agents)

@@ -1,4 +1,4 @@
-"""A name -> the shapes to measure. Rows are data; what a row cannot say, it names."""
+"""Workloads by name: the shapes to measure, as data."""
 
 from __future__ import annotations
 

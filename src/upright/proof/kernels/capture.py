@@ -1,4 +1,4 @@
-"""A way through an engine + shapes -> the call of the engine's own launcher."""
+"""The call of an engine's own kernel launcher, for given shapes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ class LauncherCall:
     shapes: Shapes
 
 
-def call(way: KernelRoute, root: Path, shapes: Shapes, texts: Mapping[Path, str] | None = None) -> LauncherCall:
+def launcher_call(
+    way: KernelRoute, root: Path, shapes: Shapes, texts: Mapping[Path, str] | None = None
+) -> LauncherCall:
     """The call that this engine version's launcher takes."""
-    return called(way, extract(root, find(way, root), way.launcher, texts), shapes)
+    return call_with_known(way, extract(root, find(way, root), way.launcher, texts), shapes)
 
 
-def called(way: KernelRoute, extracted: Extracted, shapes: Shapes) -> LauncherCall:
+def call_with_known(way: KernelRoute, extracted: Extracted, shapes: Shapes) -> LauncherCall:
     """Parameters that this version does not have are left out; one that nobody knows is an error by name."""
     known = way.arguments(shapes)
     lacking = [
@@ -49,7 +51,7 @@ def find(way: KernelRoute, root: Path) -> Path:
     raise EngineError(f"{root} has none of: {', '.join(way.files)}")
 
 
-def way(engine: str, name: str) -> KernelRoute:
+def kernel_route(engine: str, name: str) -> KernelRoute:
     ways = kernels_of(engine).ways
     for known_way in ways:
         if known_way.name == name:

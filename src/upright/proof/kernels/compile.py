@@ -1,4 +1,4 @@
-"""Calls + target -> what each launch needs, compiled in a child interpreter and remembered.
+"""Compiles kernel launches in a child interpreter, and remembers what each needs.
 
 Remembered by the text of the extracted source, the Triton version, the target, the arguments and the payload itself;
 what could not be determined is never remembered.
@@ -18,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.home import home
-from upright.base.host import NOWHERE, handed_on, placed
+from upright.base.host import NEUTRAL_FOLDER, passed_environment, with_absolute_program
 from upright.engines.facets.kernels import Arguments
 from upright.facts.records.base import canonical
 from upright.facts.store import write_atomically
@@ -133,7 +133,7 @@ def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: 
     environment = {
         **{
             n: setting
-            for n, setting in handed_on(os.environ, "engine").items()
+            for n, setting in passed_environment(os.environ, "engine").items()
             if not n.startswith(("TRITON", "PYTHON"))
         },
         "TRITON_CACHE_DIR": str(scratch / "triton"),
@@ -145,8 +145,8 @@ def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: 
     answers: dict[str, list[Any]] = {}
     with (scratch / "stderr").open("w+") as talk:
         child = subprocess.Popen(
-            placed([interpreter.program, "-c", _BOOT.format(folder=str(PAYLOAD.parent))]), cwd=NOWHERE,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=talk, text=True, env=environment,
+            with_absolute_program([interpreter.program, "-c", _BOOT.format(folder=str(PAYLOAD.parent))]),
+            cwd=NEUTRAL_FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=talk, text=True, env=environment,
         )  # fmt: skip
         assert child.stdin is not None
         assert child.stdout is not None
@@ -154,7 +154,7 @@ def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: 
             with contextlib.suppress(BrokenPipeError), child.stdin:
                 json.dump(job, child.stdin)
             for done, line in enumerate(child.stdout, start=1):
-                answer = decoded(line)
+                answer = parse_json(line)
                 answers.setdefault(answer["task"], []).append(answer)
                 if tell is not None:
                     tell(done, max(done, launches))
@@ -201,7 +201,7 @@ def _folder() -> Path:
 
 def _recall(key: str) -> list[CompileOutcome] | None:
     try:
-        kept = decoded((_folder() / f"{key}.json").read_text())
+        kept = parse_json((_folder() / f"{key}.json").read_text())
         return [CompileOutcome(**{**entry, "cached": True}) for entry in kept]
     except (OSError, ValueError, TypeError):
         return None

@@ -1,4 +1,4 @@
-"""Routed experts of a model + engine + target -> the fused MoE launches it leads to, judged.
+"""Verdicts on the fused MoE launches of a model's routed experts.
 
 The tiles are those of the engine's tuned file for this very device if it ships one, else those of its own default
 function. Weight types whose experts do not run in Triton are named, not judged.
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from upright.base.errors import EngineError
 from upright.engines.facets.kernels import KernelRoute, Shapes
 from upright.facts.records.kernel import KernelVerdict
-from upright.proof.kernels.capture import call, kernels_of
+from upright.proof.kernels.capture import kernels_of, launcher_call
 from upright.proof.kernels.compile import CompileOutcome, CompileTask
-from upright.proof.kernels.judging import judged
-from upright.proof.kernels.moe import HIDDEN, TILE, ConfigFile, Tile, compiled, numbers_of, shipped
-from upright.proof.kernels.runs import Compiler
+from upright.proof.kernels.compiler import Compiler
+from upright.proof.kernels.moe import HIDDEN, TILE, ConfigFile, Tile, compiled, numbers_of, tuned_files
 from upright.proof.kernels.sources import EngineSource
 from upright.proof.kernels.targets import CompileTarget
+from upright.proof.kernels.verdicts import verdict_of
 
 BATCHES = (1, 16, 64, 256, 1024, 4096)
 
@@ -64,7 +64,7 @@ def judge_experts(
         tiles = dict(tuned.tiles) if tuned else _defaults(experts, moe_way, source, target, compiler)
     except EngineError as error:
         failed = CompileOutcome(moe_way.launcher, error=error.message)
-        return [judged(failed, moe_way, str(experts), source, target)]
+        return [verdict_of(failed, moe_way, str(experts), source, target)]
     origin = "tuned file for this device" if tuned else "the engine's default tiles"
     verdicts = []
     distinct = sorted(set(tiles.values()))
@@ -73,13 +73,13 @@ def judge_experts(
     for key in keys:
         batches = ", ".join(str(batch) for batch, tile in sorted(tiles.items()) if tile == key[3])
         shapes = f"{experts}, batch {batches}, {origin}"
-        verdicts.append(judged(outcomes[key], moe_way, shapes, source, target))
+        verdicts.append(verdict_of(outcomes[key], moe_way, shapes, source, target))
     return verdicts
 
 
 def _tuned(experts: ExpertShapes, device: str, source: EngineSource) -> ConfigFile | None:
     wanted = device.replace(" ", "_")
-    for file in shipped(source):
+    for file in tuned_files(source):
         same = (file.experts, file.width, file.dtype, file.block_shape)
         if file.device == wanted and same == (experts.count, experts.width, experts.dtype, experts.block_shape):
             return file
@@ -91,7 +91,7 @@ def _defaults(
 ) -> dict[int, tuple[int, ...]]:
     """What the engine's own function answers; it runs in the child, as launchers do."""
     ways = [_asking(item, experts, batch) for batch in BATCHES]
-    calls = [call(way, source.root, Shapes(0, 0, 0, 0)) for way in ways]
+    calls = [launcher_call(way, source.root, Shapes(0, 0, 0, 0)) for way in ways]
     batch_outcomes: Sequence[list[CompileOutcome]] = compiler.outcomes(
         [CompileTask(kernel_call, until="value") for kernel_call in calls], target
     )

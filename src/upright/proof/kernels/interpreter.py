@@ -1,4 +1,4 @@
-"""Nothing, or an engine's environment -> the Python whose Triton compiles, and what it is."""
+"""The Python whose Triton compiles: the engine's, a named one, or this one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import EngineError, UsageError
-from upright.base.host import NOWHERE, placed
+from upright.base.host import NEUTRAL_FOLDER, with_absolute_program
 from upright.engines import ENGINES, engine_named
 
 ENV = "UPRIGHT_KERNELS_PYTHON"
@@ -36,7 +36,7 @@ print(json.dumps(found))
 """
 
 
-def question() -> str:
+def inspection_script() -> str:
     """A script that prints the interpreter's version, its Triton and the engines it has."""
     packages = [engine.kernels.package for engine in ENGINES.values() if engine.kernels]
     return _ASK % repr(("triton", *packages))
@@ -88,7 +88,12 @@ def plain(environment: str | None = None) -> Interpreter:
 def look(program: str, how: str) -> Interpreter:
     try:
         done = subprocess.run(
-            placed([program, "-c", question()]), cwd=NOWHERE, capture_output=True, text=True, timeout=60, check=False
+            with_absolute_program([program, "-c", inspection_script()]),
+            cwd=NEUTRAL_FOLDER,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
@@ -96,7 +101,7 @@ def look(program: str, how: str) -> Interpreter:
         ) from None
     if done.returncode != 0:
         raise UsageError(f"{program} is not a usable Python: {done.stderr.strip().splitlines()[-1:]}")
-    answer = decoded(done.stdout)
+    answer = parse_json(done.stdout)
     engines = {name: (version, Path(place) if place else None) for name, (version, place) in answer["engines"].items()}
     located = {name: (version, place) for name, (version, place) in engines.items() if place is not None}
     triton = engines["triton"][0] if "triton" in engines else None

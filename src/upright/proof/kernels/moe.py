@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import EngineError, UsageError
 from upright.engines.facets.kernels import Arguments, KernelRoute, Shapes, tensor
 from upright.facts.records.kernel import MoeCandidate, MoeCheck, MoeDevice
-from upright.proof.kernels.capture import LauncherCall, called, find, kernels_of
+from upright.proof.kernels.capture import LauncherCall, call_with_known, find, kernels_of
 from upright.proof.kernels.compile import CompileOutcome, CompileTask
+from upright.proof.kernels.compiler import Compiler
 from upright.proof.kernels.extract import extract
-from upright.proof.kernels.runs import Compiler
 from upright.proof.kernels.sources import EngineSource
 from upright.proof.kernels.targets import CompileTarget
 
@@ -53,7 +53,7 @@ class ConfigFile:
         return self.dtype, self.block_shape, self.per_channel, self.tiles[batch]
 
 
-def shipped(source: EngineSource, device: str | None = None) -> list[ConfigFile]:
+def tuned_files(source: EngineSource, device: str | None = None) -> list[ConfigFile]:
     """Every tuned file of the engine for NVIDIA cards, or for devices whose name contains `device`."""
     folders = [
         source.root / name for name in kernels_of(source.engine).experts.configurations if (source.root / name).is_dir()
@@ -125,7 +125,7 @@ def compiled(
     extracted = extract(source.root, find(any_tile, source.root), any_tile.launcher)
     for tile in tiles:
         try:
-            calls[tile] = called(_way(source.engine, tile), extracted, _NO_SHAPES)
+            calls[tile] = call_with_known(_way(source.engine, tile), extracted, _NO_SHAPES)
         except EngineError as error:
             outcomes[tile] = CompileOutcome(kernels_of(source.engine).experts.launcher, error=error.message)
     results = compiler.outcomes([CompileTask(kernel_call) for kernel_call in calls.values()], target)
@@ -197,7 +197,7 @@ def _read(path: Path) -> ConfigFile | None:
     if named is None:
         return None
     try:
-        content = decoded(path.read_text())
+        content = parse_json(path.read_text())
     except (OSError, ValueError):
         return None
     tiles = {

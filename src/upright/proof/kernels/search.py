@@ -14,9 +14,9 @@ from itertools import product
 from upright.base.errors import UsageError
 from upright.engines.facets.kernels import KernelRoute, Shapes
 from upright.facts.records.kernel import TileFit, TileSearch
-from upright.proof.kernels.capture import LauncherCall, call
+from upright.proof.kernels.capture import LauncherCall, launcher_call
 from upright.proof.kernels.compile import CompileOutcome, CompileTask
-from upright.proof.kernels.runs import Compiler
+from upright.proof.kernels.compiler import Compiler
 from upright.proof.kernels.sources import EngineSource
 from upright.proof.kernels.targets import CompileTarget
 
@@ -64,7 +64,7 @@ def search(
     if item.tile is None:
         raise UsageError(f"the tiles of {item.name} hang together and cannot be searched one by one")
     started = time.monotonic()
-    asked = _Asked(call(item, source.root, shapes), item.tile, target, compiler)
+    asked = _Asked(launcher_call(item, source.root, shapes), item.tile, target, compiler)
     own = _own(asked)
     outcomes = _climb(asked, own.kernel, everything=everything)
     finalists = _largest([tile for tile, outcome in outcomes.items() if _verdict(outcome, target) == "fits"])

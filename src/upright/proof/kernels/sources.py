@@ -1,4 +1,4 @@
-"""Engine name + where it may be -> a directory that holds its Python files.
+"""An engine's Python files on this machine: from a source, an image, an environment or a release.
 
 An environment, a directory, a wheel, an image, or a released version: of that only the Python files and tuned
 configurations are fetched, by ranged reads into the wheel, so that a version of 300 MB costs a few.
@@ -11,21 +11,22 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 from typing import IO
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import EngineError, UsageError
 from upright.base.home import home
-from upright.base.host import NOWHERE
+from upright.base.host import NEUTRAL_FOLDER
 from upright.proof.kernels.capture import kernels_of
-from upright.proof.kernels.interpreter import Interpreter
+from upright.proof.kernels.interpreter import Interpreter, inspection_script
 
 Prefetch = Callable[[Iterable[tuple[int, int]]], None]
 _WHEEL = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)-.+\.whl")
@@ -123,13 +124,12 @@ def is_fetched(engine: str, version: str, environment: Interpreter) -> bool:
 
 
 def from_image(engine: str, image: str) -> EngineSource:
-    from upright.proof.kernels import images
 
-    version, package, identity = images.locate(kernels_of(engine).package, image)
+    version, package, identity = locate_in_image(kernels_of(engine).package, image)
     folder = _sources() / f"{engine}-{version}-image-{identity}"
     if not folder.exists():
         with _beside(folder) as beside:
-            images.copy_out(image, package, beside, _wanted)
+            copy_from_image(image, package, beside, _wanted)
     return EngineSource(engine, version, folder, f"image {image}", ("--image", image))
 
 
@@ -139,7 +139,7 @@ def released(engine: str, version: str) -> EngineSource:
         raise UsageError(f"{version} is not a version", hint="such as 0.32.0")
     folder = _release_folder(engine, version)
     if not folder.exists():
-        from upright.proof.kernels.remote import RangedFile
+        from upright.proof.kernels.ranged_file import RangedFile
 
         with RangedFile(_wheel_url(engine, version)) as file:
             _unpack(BufferedReader(file), f"{engine} {version}", folder, file.prefetch)
@@ -152,14 +152,14 @@ def _wheel_url(engine: str, version: str) -> str:
     pip = [sys.executable, "-m", "pip"] if _has_pip() else [shutil.which("pip") or "pip"]
     try:
         done = subprocess.run(
-            [*pip, *pip_arguments], cwd=NOWHERE, capture_output=True, text=True, timeout=300, check=False
+            [*pip, *pip_arguments], cwd=NEUTRAL_FOLDER, capture_output=True, text=True, timeout=300, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{engine} {version} cannot be looked up: {error}", hint="--source WHEEL") from None
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
         raise EngineError(f"{engine} {version} cannot be looked up: {last}", hint="--source WHEEL or --env DIRECTORY")
-    return str(decoded(done.stdout)["install"][0]["download_info"]["url"])
+    return str(parse_json(done.stdout)["install"][0]["download_info"]["url"])
 
 
 def _has_pip() -> bool:
@@ -216,3 +216,66 @@ def _ranges(wheel: zipfile.ZipFile, wanted: Iterable[zipfile.ZipInfo]) -> list[t
     starts = sorted(member.header_offset for member in wheel.infolist())
     following = dict(zip(starts, [*starts[1:], wheel.start_dir], strict=True))
     return [(member.header_offset, following[member.header_offset]) for member in wanted]
+
+
+def locate_in_image(name: str, image: str) -> tuple[str, str, str]:
+    """Version, the package's directory inside the image, and the image's id."""
+    identity = _run("image", "inspect", "--format", "{{.Id}}", image).strip()
+    arguments = ("run", "--rm", "--network=none", "--entrypoint", "python3", image, "-c", inspection_script())
+    try:
+        version, package = parse_json(_run(*arguments).strip().splitlines()[-1])["engines"].get(name) or (None, None)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError):
+        raise EngineError(f"the python3 of {image} does not say what is installed there") from None
+    if package is None:
+        raise EngineError(f"{image} has no {name} that its python3 knows")
+    return str(version), str(package), identity.removeprefix("sha256:")[:12]
+
+
+def copy_from_image(image: str, package: str, folder: Path, wanted: Callable[[str], bool]) -> None:
+    """The wanted files of the package's directory, into `folder`."""
+    container = _run("create", image).strip()
+    try:
+        with subprocess.Popen([_runtime(), "cp", f"{container}:{package}", "-"], stdout=subprocess.PIPE) as copying:
+            with tarfile.open(fileobj=copying.stdout, mode="r|") as content:
+                for member in content:
+                    if member.isfile() and wanted(str(PurePosixPath(member.name))):
+                        _write(content, member, folder)
+            if copying.wait() != 0:
+                raise EngineError(f"{package} cannot be copied out of {image}")
+    except tarfile.TarError as error:
+        raise EngineError(f"{package} cannot be copied out of {image}: {error}") from None
+    finally:
+        _run("rm", container)
+
+
+def _write(content: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """One plain file, inside the folder; its owner, mode and times are the image's own affair. (Python's own filters
+    came with 3.11.4, and Debian has 3.11.2.)
+    """
+    name = PurePosixPath(member.name)
+    if name.is_absolute() or ".." in name.parts:
+        raise EngineError(f"the image has a file that would lie outside: {member.name!r}")
+    held = content.extractfile(member)
+    assert held is not None, "it is a plain file"
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        shutil.copyfileobj(held, file)
+
+
+def _run(*words: str) -> str:
+    try:
+        done = subprocess.run([_runtime(), *words], capture_output=True, text=True, timeout=600, check=False)
+    except subprocess.TimeoutExpired:
+        raise EngineError(f"{_runtime()} {words[0]} did not end") from None
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise EngineError(f"{Path(_runtime()).name} {words[0]}: {last}")
+    return done.stdout
+
+
+def _runtime() -> str:
+    for name in ("podman", "docker"):
+        if program := shutil.which(name):
+            return program
+    raise UsageError("an image needs podman or docker, and neither is here", hint="--source WHEEL or --engine-version")

@@ -1,4 +1,4 @@
-"""`sm_120`, `12.0` or a GPU's name -> the silicon's limits, from the catalogue."""
+"""Compile targets: limits of a GPU architecture, from the catalogue."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Deployment -> Evidence."""
+"""The proof ladder: Deployment -> Evidence."""
 
 from upright.proof.ladder.ladder import prove as prove

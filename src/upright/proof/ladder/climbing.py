@@ -19,15 +19,15 @@ from upright.facts.records.recipe import Recipe
 from upright.facts.records.residuals import Residuals
 from upright.facts.store import DeploymentDir
 from upright.planning.memory.kvcache import VALUE_BYTES
-from upright.proof.ladder.estimating import ScheduledGroup, told_total
+from upright.proof.ladder.estimating import ScheduledGroup, witnessed_total
 from upright.proof.ladder.journaled import journaled_climb
-from upright.proof.ladder.ladder import Listener, planned, target_of
+from upright.proof.ladder.ladder import Listener, planned_schedule, target_of
 from upright.proof.ladder.prompts import prompt_set_for
-from upright.proof.ladder.rung import Keeper, ProofOptions
-from upright.proof.ladder.rungs.speculation import observed
-from upright.proof.ladder.servers import server
-from upright.proof.ladder.speculating import Trial, speculate
-from upright.proof.ladder.stepping import TrialChange, change_of, longer_contexts, step, undo_interrupted
+from upright.proof.ladder.recipe_changes import TrialChange, change_of, longer_contexts, step, undo_interrupted
+from upright.proof.ladder.rung import DeploymentControl, ProofOptions
+from upright.proof.ladder.rungs.speculation import trial_observations
+from upright.proof.ladder.servers import server_target
+from upright.proof.ladder.speculation_trial import Trial, speculate
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch import restart, status
 from upright.serving.launch.footprint import FootprintMeter
@@ -70,7 +70,7 @@ def prove_deployment(
     if trial is not None and evidence.passed:
         record, taken_steps, seen = speculate(directory, trial, options.questions, evidence, proved_anew, tell)
         evidence, steps = seen or evidence, [*steps, *taken_steps]
-        tried = observed(record, options.questions)
+        tried = trial_observations(record, options.questions)
         for made in tried:
             directory.append(made)
     if steps:
@@ -82,9 +82,9 @@ def prove_deployment(
 
 def prove_server(endpoint: Endpoint, options: ProofOptions, tell: Tell) -> Evidence:
     """Prove a server that somebody else started; what needs a recipe is skipped."""
-    target = server(endpoint, options.context_tokens)
+    target = server_target(endpoint, options.context_tokens)
     name = re.sub(r"[^a-z0-9.]+", "-", f"{endpoint.base_url.partition('://')[2]}-{endpoint.model}".lower())
-    return journaled_climb(store.elsewhere(name), target, endpoint, options, telling(tell))
+    return journaled_climb(store.server_directory(name), target, endpoint, options, sentence_listener(tell))
 
 
 def proof_schedule(
@@ -93,13 +93,13 @@ def proof_schedule(
     """What a climb would do, and the changes that each take a restart and a climb after it. Of that deployment; without
     one of a server that is not there yet."""
     if directory is None:
-        return planned(options, rates), []
+        return planned_schedule(options, rates), []
     options = _fitted(options, directory)
     changes = _changes(directory, options)
-    return planned(options, rates, target_of(directory.read(Deployment), directory.read(Recipe))), changes
+    return planned_schedule(options, rates, target_of(directory.read(Deployment), directory.read(Recipe))), changes
 
 
-def telling(tell: Tell) -> Listener:
+def sentence_listener(tell: Tell) -> Listener:
     """Observations and schedules as sentences."""
 
     def on_observation(seen: Observation) -> None:
@@ -107,9 +107,9 @@ def telling(tell: Tell) -> Listener:
             tell(f"  {seen.probe or seen.check}: {seen.verdict}, {seen.reason}")
 
     def on_schedule(schedule: list[ScheduledGroup]) -> None:
-        seconds, out = told_total(schedule), [choice for choice in schedule if not choice.runs]
+        seconds, out = witnessed_total(schedule), [choice for choice in schedule if not choice.runs]
         if seconds is not None:
-            tell(f"about {units.duration(seconds)} to go" + (", and not all of it fits" if out else ""))
+            tell(f"about {units.format_duration(seconds)} to go" + (", and not all of it fits" if out else ""))
         elif out:
             tell("not all of it fits the budget")
         for rung in dict.fromkeys(choice.group.rung for choice in out):
@@ -141,7 +141,7 @@ def _prove_once(directory: DeploymentDir, options: ProofOptions, tell: Tell) -> 
         target = target_of(deployment, directory.read(Recipe))
         residuals, bits = _residuals(directory), bits_of(directory.read(Model), directory.read(Plan))
         target = replace(target, residuals=residuals, keeper=_keeper(directory), bits=bits)
-        return journaled_climb(directory, target, endpoint, options, telling(tell))
+        return journaled_climb(directory, target, endpoint, options, sentence_listener(tell))
 
 
 def bits_of(model: Model, plan: Plan) -> tuple[float, ...]:
@@ -151,11 +151,11 @@ def bits_of(model: Model, plan: Plan) -> tuple[float, ...]:
     return tuple(filter(None, (weights, None if cached is None else float(8 * cached))))
 
 
-def _keeper(directory: DeploymentDir) -> Keeper:
+def _keeper(directory: DeploymentDir) -> DeploymentControl:
     def again() -> None:
         restart(directory)
 
-    return Keeper(lambda: FootprintMeter(directory.read(Deployment)), again)
+    return DeploymentControl(lambda: FootprintMeter(directory.read(Deployment)), again)
 
 
 def _residuals(directory: DeploymentDir) -> Residuals | None:

@@ -1,4 +1,4 @@
-"""Probes + measured rates + a budget -> which run, which do not, and why.
+"""Which probes run within a budget, by measured rates, and why.
 
 Pure: the same figures give the same choice. A shared prefix is paid once, if the server caches prefixes.
 """
@@ -82,7 +82,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Timed:
+class EarlierTiming:
     """What a rung took in an earlier climb of the same deployment with the same prompts."""
 
     probes: int
@@ -125,7 +125,10 @@ class ScheduledGroup:
 
 
 def choose(
-    groups: Sequence[Group], rates: Rates, budget_seconds: float | None, known: Mapping[str, Timed] | None = None
+    groups: Sequence[Group],
+    rates: Rates,
+    budget_seconds: float | None,
+    known: Mapping[str, EarlierTiming] | None = None,
 ) -> list[ScheduledGroup]:
     """In the ladder's order, each group that still fits; a dear one that does not fit leaves room for later ones."""
     chosen = _chosen(groups, rates, budget_seconds)
@@ -138,7 +141,7 @@ def _told(
     chosen: Sequence[ScheduledGroup],
     firsts: Mapping[str, Group],
     rates: Rates,
-    known: Mapping[str, Timed],
+    known: Mapping[str, EarlierTiming],
 ) -> float | None:
     rung = one.group.rung
     groups = [choice.group for choice in chosen if choice.group.rung == rung and choice.runs]
@@ -158,7 +161,7 @@ def _chosen(groups: Sequence[Group], rates: Rates, budget_seconds: float | None)
         elif seconds is None:
             schedule.append(ScheduledGroup(group, None, True, "its time is not known before a rate is measured"))
         elif seconds <= left:
-            schedule.append(ScheduledGroup(group, seconds, True, f"about {units.duration(seconds)}"))
+            schedule.append(ScheduledGroup(group, seconds, True, f"about {units.format_duration(seconds)}"))
             left -= seconds
         else:
             schedule.append(ScheduledGroup(group, seconds, False, unaffordable(seconds, left)))
@@ -167,7 +170,7 @@ def _chosen(groups: Sequence[Group], rates: Rates, budget_seconds: float | None)
 
 
 def unaffordable(seconds: float, left_seconds: float) -> str:
-    return f"needs about {units.duration(seconds)}, and {units.duration(max(left_seconds, 0))} {_LEFT}"
+    return f"needs about {units.format_duration(seconds)}, and {units.format_duration(max(left_seconds, 0))} {_LEFT}"
 
 
 def is_left_out(reason: str) -> bool:
@@ -175,7 +178,7 @@ def is_left_out(reason: str) -> bool:
     return reason == AFTER_LEFT_OUT or reason.endswith(_LEFT)
 
 
-def told_total(schedule: Iterable[ScheduledGroup]) -> float | None:
+def witnessed_total(schedule: Iterable[ScheduledGroup]) -> float | None:
     """Of what runs, with a basis for each part; None if there is none for one of them."""
     running = [chosen.told_seconds for chosen in schedule if chosen.runs]
     return sum(seconds for seconds in running if seconds is not None) if running and None not in running else None

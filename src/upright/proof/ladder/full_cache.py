@@ -1,4 +1,4 @@
-"""Users + their context -> a text for each that fills it, and what each is answered while all of them are open.
+"""All users at once with full contexts: a text for each, and what each is answered.
 
 A request writes on after its answer until the others are read too: so the cache is as full as the users can make it.
 """
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from upright.base.errors import EndpointError
-from upright.proof.ladder.asking import patience, request_of
-from upright.proof.ladder.crowd import LoadAnswer
-from upright.proof.ladder.filling import MOST_OTHERS, CacheGauge
+from upright.proof.ladder.cache_filling import MOST_FILLERS, CacheGauge
+from upright.proof.ladder.concurrent_load import LoadAnswer
 from upright.proof.ladder.load_questions import SENTENCE_TOKENS, LoadQuestion, own_text
-from upright.proof.ladder.rung import Stand
-from upright.serving.endpoint.guards.counting import tokenizer_count
+from upright.proof.ladder.observing import patience, request_of
+from upright.proof.ladder.rung import ProofContext
+from upright.serving.endpoint.guards.token_counts import tokenizer_count
 
 _SHARE = 0.97
 """Of the context: the text, the question and what is written."""
@@ -37,8 +37,8 @@ class FullCacheRun:
     """The fullest that the cache was, by the engine's own word."""
 
 
-def users_at_once(users: int) -> int:
-    return min(max(users, 2), MOST_OTHERS)
+def tested_concurrency(users: int) -> int:
+    return min(max(users, 2), MOST_FILLERS)
 
 
 def written_tokens(users: int, context_tokens: int) -> int:
@@ -47,9 +47,9 @@ def written_tokens(users: int, context_tokens: int) -> int:
     return max(1, min(needed, int(_MOST_WRITTEN_SHARE * context_tokens)))
 
 
-def whole_texts(stand: Stand, context_tokens: int) -> tuple[LoadQuestion, ...]:
+def whole_texts(stand: ProofContext, context_tokens: int) -> tuple[LoadQuestion, ...]:
     """A text for each user that no other one has a number of; none where the prompts have no texts."""
-    users = users_at_once(stand.target.users)
+    users = tested_concurrency(stand.target.users)
     written = written_tokens(users, context_tokens)
     wanted = _SHARE * context_tokens - written
     sentences = int(wanted / (stand.tokens_per_sentence or SENTENCE_TOKENS))
@@ -71,11 +71,11 @@ def whole_texts(stand: Stand, context_tokens: int) -> tuple[LoadQuestion, ...]:
     )
 
 
-def ask_together(stand: Stand, questions: Sequence[LoadQuestion]) -> FullCacheRun:
+def ask_together(stand: ProofContext, questions: Sequence[LoadQuestion]) -> FullCacheRun:
     answers: list[LoadAnswer] = []
 
     def ask(question: LoadQuestion) -> None:
-        answers.append(answered(stand, question, len(questions)))
+        answers.append(ask_about_text(stand, question, len(questions)))
 
     threads = [threading.Thread(target=ask, args=(question,), daemon=True) for question in questions]
     with CacheGauge(stand.endpoint) as gauge:
@@ -86,7 +86,7 @@ def ask_together(stand: Stand, questions: Sequence[LoadQuestion]) -> FullCacheRu
     return FullCacheRun(tuple(answers), gauge.peak)
 
 
-def answered(stand: Stand, question: LoadQuestion, in_flight: int) -> LoadAnswer:
+def ask_about_text(stand: ProofContext, question: LoadQuestion, in_flight: int) -> LoadAnswer:
     """By its number alone: what is written on after the answer is nobody's."""
     request = request_of(stand, question.asked)
     limit = in_flight * patience(stand, question.asked)

@@ -8,11 +8,11 @@ from datetime import datetime
 from itertools import groupby
 
 from upright.base.progress import utc_now
-from upright.facts.records.base import upgraded
+from upright.facts.records.base import upgrade_content
 from upright.facts.records.evidence import Climb, Evidence, Observation, Step
 from upright.facts.store import DeploymentDir
 from upright.facts.store.journal import lines
-from upright.proof.ladder.estimating import Timed, is_left_out
+from upright.proof.ladder.estimating import EarlierTiming, is_left_out
 from upright.proof.ladder.ladder import Listener, climb
 from upright.proof.ladder.rung import ProofOptions, ProofTarget
 from upright.serving.endpoint.client import Endpoint
@@ -42,7 +42,7 @@ def journaled_climb(
 
         if seen is None:
             mark("begun")
-        journaling, known = replace(listener, observation=on_observation), timed(directory, prompts)
+        journaling, known = replace(listener, observation=on_observation), earlier_timings(directory, prompts)
         evidence = climb(target, endpoint, options, journaling, seen=seen or (), known=known)
         directory.write(evidence)  # before the end is marked: a climb that ended has its record
         mark("ended", evidence.ended)
@@ -55,31 +55,31 @@ def interrupted(directory: DeploymentDir, subject: str, prompts: str) -> list[Ob
     for line in lines(directory.evidence_file):
         where = f"{directory.evidence_file} entry {line.seq}"
         if line.kind == Climb.kind:
-            mark = upgraded(Climb, line.schema, line.content, where=where)
+            mark = upgrade_content(Climb, line.schema, line.content, where=where)
             same = (mark.subject, mark.prompts) == (subject, prompts)
             seen = [] if mark.event == "begun" and same else None
         elif line.kind == Observation.kind and seen is not None:
-            seen.append(upgraded(Observation, line.schema, line.content, where=where))
+            seen.append(upgrade_content(Observation, line.schema, line.content, where=where))
     return seen
 
 
-def timed(directory: DeploymentDir, prompts: str) -> dict[str, Timed]:
+def earlier_timings(directory: DeploymentDir, prompts: str) -> dict[str, EarlierTiming]:
     """What each rung took in the last climb with these prompts that came to its end."""
-    known: dict[str, Timed] = {}
+    known: dict[str, EarlierTiming] = {}
     seen: list[Observation] = []
     for line in lines(directory.evidence_file):
         where = f"{directory.evidence_file} entry {line.seq}"
         if line.kind == Observation.kind:
-            seen.append(upgraded(Observation, line.schema, line.content, where=where))
+            seen.append(upgrade_content(Observation, line.schema, line.content, where=where))
         elif line.kind == Climb.kind:
-            mark = upgraded(Climb, line.schema, line.content, where=where)
+            mark = upgrade_content(Climb, line.schema, line.content, where=where)
             if mark.event == "ended" and mark.prompts == prompts:
                 known |= _timed(seen)
             seen = []
     return known
 
 
-def _timed(seen: Sequence[Observation]) -> Iterator[tuple[str, Timed]]:
+def _timed(seen: Sequence[Observation]) -> Iterator[tuple[str, EarlierTiming]]:
     """From the end of the rung before to its own last answer; a rung in which something was left out says nothing."""
     before: str | None = None
     for rung, members in groupby(seen, key=lambda observation: observation.rung):
@@ -91,7 +91,7 @@ def _timed(seen: Sequence[Observation]) -> Iterator[tuple[str, Timed]]:
             wall = spoken
         load = max((observation.measured.get("steady_seconds", 0.0) for observation in asked), default=0.0)
         if all(observation.verdict != "skipped" or not is_left_out(observation.reason) for observation in asked):
-            yield rung, Timed(len(asked), wall, load)
+            yield rung, EarlierTiming(len(asked), wall, load)
 
 
 def _seconds(start: str, end: str) -> float:

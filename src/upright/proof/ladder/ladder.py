@@ -1,4 +1,4 @@
-"""A running endpoint -> Evidence, rung by rung; the climb ends at the first rung that fails.
+"""Climbs the ladder rung by rung; the climb ends at the first rung that fails.
 
 What was seen before an interruption is handed in again and is not asked twice. A budget leaves out what does not fit.
 """
@@ -16,18 +16,18 @@ from upright.facts.records.deployment import Deployment
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.reference import Reference
-from upright.proof.ladder.asking import Slot, note
 from upright.proof.ladder.estimating import (
     AFTER_LEFT_OUT,
+    EarlierTiming,
     Group,
     ProbeCost,
     ScheduledGroup,
-    Timed,
     choose,
     unaffordable,
 )
+from upright.proof.ladder.observing import Slot, observation_of
 from upright.proof.ladder.prompts import PromptSet
-from upright.proof.ladder.rung import LadderRung, Probe, ProofOptions, ProofTarget, SoakWish, Stand
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext, ProofOptions, ProofTarget, SoakOptions
 from upright.proof.ladder.rungs import RUNGS
 from upright.serving.endpoint.client import Endpoint
 
@@ -37,7 +37,7 @@ _SAFE_CONTEXT = 65_536
 """The context of the safe start, if none is named."""
 _LONG_SECONDS = 60.0
 """A group of questions that takes longer is announced with its time."""
-MEASURES = "boot"
+MEASURING_RUNG = "boot"
 """The rung that measures rates; before it nothing can be estimated."""
 
 
@@ -76,13 +76,13 @@ def prove(
     rungs: Iterable[str] | None = None,
     budget_seconds: float | None = None,
     samples: int = 1,
-    soak: SoakWish = SoakWish(),  # noqa: B008 (frozen)
+    soak: SoakOptions = SoakOptions(),  # noqa: B008 (frozen)
     reference: Reference | None = None,
     seen: Iterable[Observation] = (),
     on_observation: OnObservation | None = None,
     on_schedule: OnSchedule | None = None,
     tell: Callable[[str], None] = lambda words: None,
-    known: Mapping[str, Timed] | None = None,
+    known: Mapping[str, EarlierTiming] | None = None,
 ) -> Evidence:
     """Climb up to and including `to`, or only `rungs`. Each observation is handed on as it is made, so none is lost."""
     if isinstance(target, Deployment):
@@ -99,11 +99,11 @@ def climb(
     listener: Listener,
     *,
     seen: Iterable[Observation] = (),
-    known: Mapping[str, Timed] | None = None,
+    known: Mapping[str, EarlierTiming] | None = None,
 ) -> Evidence:
     """`seen` is what an interrupted climb saw, `known` what each rung took before."""
     wanted = _rungs(options)
-    stand = Stand(target, endpoint, options, tell=listener.tell, known=known or {})
+    stand = ProofContext(target, endpoint, options, tell=listener.tell, known=known or {})
     ended = _Climb(stand, wanted, listener, list(seen)).run()
     made_from = (target.deployment.reference,) if target.deployment else ()
     return Evidence(
@@ -119,13 +119,13 @@ def climb(
     )
 
 
-def schedule(stand: Stand, rungs: Iterable[LadderRung], budget_seconds: float | None) -> list[ScheduledGroup]:
+def schedule(stand: ProofContext, rungs: Iterable[LadderRung], budget_seconds: float | None) -> list[ScheduledGroup]:
     """What a climb would do from here, by what is known now. Asks nothing."""
     groups = [group for rung in rungs for group, _ in _groups(rung, stand) if _can(rung, stand)]
     return choose(groups, stand.rates, budget_seconds, stand.known)
 
 
-def planned(
+def planned_schedule(
     options: ProofOptions, rates: tuple[float, float] | None, target: ProofTarget | None = None
 ) -> list[ScheduledGroup]:
     """What a climb would do on that deployment; without one on a server that is not there yet."""
@@ -133,7 +133,7 @@ def planned(
         target = ProofTarget("", "", options.context_tokens or _SAFE_CONTEXT)
     elif (options.context_tokens or 0) > (target.context_tokens or 0):
         target = replace(target, context_tokens=options.context_tokens)
-    stand = Stand(target, Endpoint("http://nobody", ""), options)
+    stand = ProofContext(target, Endpoint("http://nobody", ""), options)
     if rates is not None:
         stand.rates.learn(prefill=rates[0], decode=rates[1])
     return schedule(stand, _rungs(options), options.budget_seconds)
@@ -141,7 +141,7 @@ def planned(
 
 @dataclass
 class _Climb:
-    stand: Stand
+    stand: ProofContext
     rungs: list[LadderRung]
     listener: Listener
     seen: list[Observation]
@@ -160,7 +160,7 @@ class _Climb:
                 self.stand.tell(f"{rung.name}: {rung.about}")
             if not _can(rung, self.stand):
                 self._take(
-                    note(
+                    observation_of(
                         self.stand,
                         Slot(rung.name, "recipe", "recipe"),
                         "skipped",
@@ -189,12 +189,12 @@ class _Climb:
                 if (before := self._before(slot)) is not None:
                     self._resume(before)
                 elif rung.in_order and failed:
-                    self._take(note(self.stand, slot, "skipped", "pointless after the failure before it"))
+                    self._take(observation_of(self.stand, slot, "skipped", "pointless after the failure before it"))
                 elif cut and rung.in_order:
                     self.left_out += 1
-                    self._take(note(self.stand, slot, "skipped", AFTER_LEFT_OUT))
-                elif left is not None and seconds is not None and seconds > left and rung.name != MEASURES:
-                    self._take(note(self.stand, slot, "skipped", unaffordable(seconds, left)))
+                    self._take(observation_of(self.stand, slot, "skipped", AFTER_LEFT_OUT))
+                elif left is not None and seconds is not None and seconds > left and rung.name != MEASURING_RUNG:
+                    self._take(observation_of(self.stand, slot, "skipped", unaffordable(seconds, left)))
                     self.left_out, dear = self.left_out + 1, True
                 else:
                     observation = probe.ask(self.stand)
@@ -208,7 +208,7 @@ class _Climb:
         """A long prompt is announced, once a shorter one was measured."""
         told = self.stand.rates.witnessed(group.cost)
         if told is not None and told >= _LONG_SECONDS and all(self._before(slot) is None for slot in slots):
-            self.stand.tell(f"  {group.name}: about {units.duration(told)}")
+            self.stand.tell(f"  {group.name}: about {units.format_duration(told)}")
 
     def _before(self, slot: Slot) -> Observation | None:
         """What the interrupted climb saw there; what it left out or got no answer to is looked at anew."""
@@ -259,11 +259,11 @@ def _rungs(options: ProofOptions) -> list[LadderRung]:
     return list(RUNGS[: names.index(options.to) + 1])
 
 
-def _can(rung: LadderRung, stand: Stand) -> bool:
+def _can(rung: LadderRung, stand: ProofContext) -> bool:
     return stand.target.recipe is not None or not rung.needs_recipe
 
 
-def _groups(rung: LadderRung, stand: Stand) -> Iterator[tuple[Group, list[Probe]]]:
+def _groups(rung: LadderRung, stand: ProofContext) -> Iterator[tuple[Group, list[Probe]]]:
     """Probes in order, those of one group together; one without a group stands alone."""
     for name, members in groupby(rung.probes(stand), key=lambda probe: probe.group or probe.name):
         probes = list(members)

@@ -1,4 +1,4 @@
-"""Stand -> the questions of a load: short ones, tool calls, and long texts whose beginnings are shared, forked or own.
+"""Questions of a load: short ones, tool calls, and long texts with shared, forked or own prefixes.
 
 Every text holds numbers that no other one has, so that an answer tells whose text it came from.
 """
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from upright.base.bounds.values import decoded
-from upright.proof.ladder.asking import SentQuestion
-from upright.proof.ladder.calls import judged
+from upright.base.bounds.bounded_json import parse_json
 from upright.proof.ladder.long_text import LongText, Needle, long_text
+from upright.proof.ladder.observing import SentQuestion
 from upright.proof.ladder.prompts import Dialogue, Needles, Question
 from upright.proof.ladder.rules import QUICK_RULES, judge
-from upright.proof.ladder.rung import Stand
+from upright.proof.ladder.rung import ProofContext
+from upright.proof.ladder.tool_calls import judge_calls
 from upright.serving.endpoint.client import Answer
 
 _TEXT_SHARE = 0.4
@@ -51,11 +51,11 @@ class LoadQuestion:
     """Numbers that texts with the same beginning hold for the same key."""
 
 
-def load_questions(stand: Stand) -> tuple[LoadQuestion, ...]:
+def load_questions(stand: ProofContext) -> tuple[LoadQuestion, ...]:
     return (*_short(stand), *_tool_calls(stand), *_long(stand))
 
 
-def said(answer: Answer) -> str:
+def answer_content(answer: Answer) -> str:
     """What two answers are compared by: the calls, or the text."""
     calls = [call.get("function") for call in answer.tool_calls]
     if not calls:
@@ -67,12 +67,12 @@ def _plain_call(call: Any) -> list[Any]:
     function = call if isinstance(call, dict) else {}
     arguments = function.get("arguments")
     try:
-        return [function.get("name"), arguments if isinstance(arguments, dict) else decoded(str(arguments))]
+        return [function.get("name"), arguments if isinstance(arguments, dict) else parse_json(str(arguments))]
     except ValueError:
         return [function.get("name"), arguments]
 
 
-def _short(stand: Stand) -> Iterator[LoadQuestion]:
+def _short(stand: ProofContext) -> Iterator[LoadQuestion]:
     for number, question in enumerate(stand.prompts.smoke, start=1):
         if question.rule in QUICK_RULES and not question.enforce_schema and "instant" in question.modes:
             asked = SentQuestion([{"role": "user", "content": question.ask}], max_tokens=question.max_tokens)
@@ -83,7 +83,7 @@ def _by_rule(question: Question) -> Callable[[Answer], str | None]:
     return lambda answer: judge(question.rule, answer.text, question.expect)
 
 
-def _tool_calls(stand: Stand) -> Iterator[LoadQuestion]:
+def _tool_calls(stand: ProofContext) -> Iterator[LoadQuestion]:
     for number, dialogue in enumerate(stand.prompts.dialogues, start=1):
         if dialogue.choice == "auto" and dialogue.calls and "instant" in dialogue.modes:
             asked = SentQuestion(
@@ -95,15 +95,15 @@ def _tool_calls(stand: Stand) -> Iterator[LoadQuestion]:
             yield LoadQuestion(name, "tool call", asked, _by_calls(stand, dialogue), dialogue.about_tokens)
 
 
-def _by_calls(stand: Stand, dialogue: Dialogue) -> Callable[[Answer], str | None]:
+def _by_calls(stand: ProofContext, dialogue: Dialogue) -> Callable[[Answer], str | None]:
     def wrong(answer: Answer) -> str | None:
-        verdict, reason = judged(answer, dialogue, dialogue.calls, stand.prompts)
+        verdict, reason = judge_calls(answer, dialogue, dialogue.calls, stand.prompts)
         return reason if verdict == "failed" else None
 
     return wrong
 
 
-def _long(stand: Stand) -> Iterator[LoadQuestion]:
+def _long(stand: ProofContext) -> Iterator[LoadQuestion]:
     needles = stand.prompts.needles
     sentences = int(_text_tokens(stand) / (stand.tokens_per_sentence or SENTENCE_TOKENS))
     if needles is None or sentences < _LEAST_SENTENCES:
@@ -124,7 +124,7 @@ def _long(stand: Stand) -> Iterator[LoadQuestion]:
             yield _needle(stand, f"text {number}, {own.facts[-1].key}", "own text", own, own.facts[-1])
 
 
-def own_text(stand: Stand, name: str, sentences: int, seed: int, taken: set[str]) -> LoadQuestion | None:
+def own_text(stand: ProofContext, name: str, sentences: int, seed: int, taken: set[str]) -> LoadQuestion | None:
     """One text that has no number of those `taken`, and a question about the middle of it."""
     needles = stand.prompts.needles
     if needles is None or sentences < _LEAST_SENTENCES:
@@ -133,7 +133,7 @@ def own_text(stand: Stand, name: str, sentences: int, seed: int, taken: set[str]
     return _needle(stand, name, "own text", text, text.facts[len(text.facts) // 2])
 
 
-def _text_tokens(stand: Stand) -> float:
+def _text_tokens(stand: ProofContext) -> float:
     tokens = min(_TEXT_SHARE * (stand.target.context_tokens or 0), _MOST_TEXT_TOKENS)
     return min(tokens, _READING_SECONDS * stand.rates.prefill) if stand.rates.prefill else tokens
 
@@ -163,7 +163,7 @@ def _forked(needles: Needles, text: LongText, seed: int, taken: set[str]) -> tup
 
 
 def _needle(
-    stand: Stand, name: str, kind: str, text: LongText, fact: Needle, twins: tuple[str, ...] = ()
+    stand: ProofContext, name: str, kind: str, text: LongText, fact: Needle, twins: tuple[str, ...] = ()
 ) -> LoadQuestion:
     needles = stand.prompts.needles
     assert needles is not None

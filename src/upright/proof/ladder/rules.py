@@ -1,4 +1,4 @@
-"""An answer's text + what was expected -> why it is wrong, or None. Every rule can fail."""
+"""Rules that judge an answer's text. Every rule can fail."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import UsageError
-from upright.proof.ladder.sandbox import tried
+from upright.proof.ladder.sandbox import run_assertions
 from upright.proof.ladder.schemas import misfit
 
 Rule = Callable[[str, Any], str | None]
@@ -68,7 +68,7 @@ def schema(text: str, expect: Any) -> str | None:
 
 def code(text: str, expect: Any) -> str | None:
     """The expected assertions hold of the functions in the answer's code block, which runs in the sandbox."""
-    outcome = tried({"answer.py": code_block(text)}, expect, about="answer")
+    outcome = run_assertions({"answer.py": code_block(text)}, expect, about="answer")
     return None if outcome.ok else f"its code fails: {outcome.reason}"
 
 
@@ -108,7 +108,7 @@ def code_block(text: str) -> str:
 def _parsed(text: str) -> tuple[Any, str | None]:
     fenced = _FENCE.match(text)
     try:
-        return decoded(fenced[1] if fenced else text), None
+        return parse_json(fenced[1] if fenced else text), None
     except ValueError as error:
         return None, f"not JSON: {error}"
 

@@ -15,14 +15,14 @@ from upright.facts.records.evidence import Observation
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.reference import Reference
 from upright.facts.records.residuals import Residuals
-from upright.proof.ladder.estimating import ProbeCost, Rates, Timed
+from upright.proof.ladder.estimating import EarlierTiming, ProbeCost, Rates
 from upright.proof.ladder.prompts import PromptSet, prompt_set
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch.footprint import FootprintMeter
 
 
 @dataclass(frozen=True)
-class SoakWish:
+class SoakOptions:
     """What the rung `soak` is to do."""
 
     seconds: float = 600.0
@@ -44,7 +44,7 @@ class ProofOptions:
     budget_seconds: float | None = None
     samples: int = 1
     """How often questions with a structured answer are put."""
-    soak: SoakWish = SoakWish()
+    soak: SoakOptions = SoakOptions()
     reference: Reference | None = None
     """What `equivalence` holds its continuations against."""
     context_tokens: int | None = None
@@ -58,7 +58,7 @@ class ProofOptions:
 
 
 @dataclass(frozen=True)
-class Keeper:
+class DeploymentControl:
     """What a rung may do with a deployment of ours besides asking it."""
 
     meter: Callable[[], FootprintMeter]
@@ -84,12 +84,12 @@ class ProofTarget:
     """Bits of a weight, and of a value in the KV cache; empty if they are not known."""
     residuals: Residuals | None = None
     """What the engine's memory was against its plan, where that could be read back."""
-    keeper: Keeper | None = None
+    keeper: DeploymentControl | None = None
     """None for a server that is not ours."""
 
 
 @dataclass
-class Stand:
+class ProofContext:
     """Where a climb is: what rungs may look at, and what they have learned."""
 
     target: ProofTarget
@@ -100,7 +100,7 @@ class Stand:
     seed: int = field(default_factory=lambda: secrets.randbelow(1 << 31))
     """What this climb's long texts are made from: new for each climb, so that no cache holds them already."""
     rates: Rates = field(default_factory=Rates)
-    known: Mapping[str, Timed] = field(default_factory=dict)
+    known: Mapping[str, EarlierTiming] = field(default_factory=dict)
     """Rungs that were climbed here before, with what they took."""
     tokens_per_sentence: float | None = None
     """Of the set's filler, as the server counts; learned at boot."""
@@ -120,7 +120,7 @@ class Probe:
     check: str
     name: str
     """Unique within the rung and the same in every climb."""
-    ask: Callable[[Stand], Observation]
+    ask: Callable[[ProofContext], Observation]
     cost: ProbeCost = ProbeCost()  # noqa: RUF009 (frozen)
     group: str = ""
     """Probes with the same group run together; empty for one that stands alone."""
@@ -133,7 +133,7 @@ class LadderRung:
     name: str
     about: str
     """What it looks at, in a few words."""
-    probes: Callable[[Stand], list[Probe]]
+    probes: Callable[[ProofContext], list[Probe]]
     in_order: bool = False
     """After a group with a failure the later groups are pointless."""
     needs_recipe: bool = False

@@ -25,12 +25,12 @@ from importlib.resources import files as resources
 from io import FileIO
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.proof.ladder.confining import inside
 from upright.proof.ladder.confining.judging import JudgedCode
 from upright.proof.ladder.confining.plain import printable
+from upright.proof.ladder.confining.starts import ENVIRONMENT, ConfinedStart, Isolation, confined_starts
 from upright.proof.ladder.confining.walls import NOBODY
-from upright.proof.ladder.confining.ways import ENVIRONMENT, ConfinedStart, Isolation, ways
 
 _START = (
     "import json, sys, types\n"
@@ -76,7 +76,7 @@ class NotIsolatedError(Exception):
     """This machine has no walls to put foreign code behind: it was not run. The message says why."""
 
 
-def tried(
+def run_assertions(
     files: Mapping[str, str], assertions: str, *, about: str | None = None, limits: SandboxLimits | None = None
 ) -> SandboxOutcome:
     """Our assertions on that code. `about`: the module whose names they use; None if they import what they need."""
@@ -100,7 +100,7 @@ def tried(
 
 
 @contextmanager
-def contained(files: Mapping[str, str], limits: SandboxLimits | None = None) -> Iterator[JudgedCode]:
+def contained_code(files: Mapping[str, str], limits: SandboxLimits | None = None) -> Iterator[JudgedCode]:
     """That code behind its walls, to be asked from here; for a look at the walls."""
     with ExitStack() as stack:
         asked, asks = _pipe(stack)
@@ -130,7 +130,7 @@ def _tried_ways() -> tuple[ConfinedStart | None, str]:
     if sys.platform != "linux":
         return None, f"isolation needs Linux, and this is {sys.platform}"
     reasons: dict[str, str] = {}
-    for way in ways():
+    for way in confined_starts():
         with ExitStack() as stack:
             asked, _ = _pipe(stack)
             _, answered = _pipe(stack)
@@ -270,7 +270,7 @@ def _reason(line: bytes | None, word: str, code: _Running, limits: SandboxLimits
     if line is None:
         return f"did not end within {limits.wall_seconds:g} s"
     try:
-        told = decoded(line)
+        told = parse_json(line)
     except ValueError:
         return "it could not be judged: the judge ended without a word"
     if hmac.compare_digest(str(told.get("word", "")), word):

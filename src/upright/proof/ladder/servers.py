@@ -1,4 +1,4 @@
-"""Somebody else's OpenAI-compatible server -> what can be known of it by asking."""
+"""What can be known of somebody else's OpenAI-compatible server by asking."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upright.proof.ladder.rung import ProofTarget
 from upright.serving.endpoint.client import Endpoint
 
 
-def server(endpoint: Endpoint, context_tokens: int | None = None) -> ProofTarget:
+def server_target(endpoint: Endpoint, context_tokens: int | None = None) -> ProofTarget:
     """Its engine, version and context as it says itself; what it does not say stays unknown."""
     card = next((card for card in endpoint.model_cards() if card.get("id") == endpoint.model), {})
     props = _asked(endpoint, "/props")

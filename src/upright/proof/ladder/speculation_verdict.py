@@ -1,4 +1,4 @@
-"""Cells of a trial -> does speculative decoding pay, where, by how much, and what to do about it. Pure.
+"""Whether speculative decoding pays, where, by how much, and what to do about it. Pure.
 
 It is kept only if it wins somewhere by more than its uncertainty, loses nowhere, and is known wherever the Goal goes.
 """
@@ -9,15 +9,15 @@ import math
 from collections.abc import Sequence
 
 from upright.base import units
-from upright.facts.catalog.drafted_pairs import nearest_pair
+from upright.facts.catalog.speculation_pairs import nearest_pair
 from upright.facts.records.benchmark import Benchmark, Shape
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.speculation import CellVerdict, Expectation, Factor, SpeculationCell, Tried
-from upright.proof.benchmark.comparison import Difference, compare, place_words
+from upright.proof.benchmark.comparison import Difference, compare, shape_words
 from upright.proof.benchmark.rows import ShapeRow, rows
-from upright.proof.benchmark.statistics import ALIKE, telling
+from upright.proof.benchmark.statistics import ALIKE, is_informative
 from upright.proof.benchmark.workload import shape_tokens
-from upright.proof.ladder.asking import text_of
+from upright.proof.ladder.observing import text_of
 from upright.serving.endpoint.guards import GUARDS
 
 COLLAPSED = 0.05
@@ -74,7 +74,7 @@ def collapses(drafted: int | None, acceptance: float | None, found: Sequence[Spe
     known = [cell for cell in found if cell.acceptance is not None]
     best = max((cell.acceptance or 0.0 for cell in known), default=0.0)
     return tuple(
-        f"acceptance collapses at {place_words(cell.shape)}: {100 * (cell.acceptance or 0):.0f} %, elsewhere up to "
+        f"acceptance collapses at {shape_words(cell.shape)}: {100 * (cell.acceptance or 0):.0f} %, elsewhere up to "
         f"{100 * best:.0f} %"
         for cell in known
         if (cell.acceptance or 0.0) < _FELL_TO * best
@@ -90,7 +90,9 @@ def pool_words(tried: Tried, base_tokens: int | None, base_bytes: int | None) ->
             return capacity_text
     if base_bytes and tried.cache_bytes:
         change = 100 * (tried.cache_bytes / base_bytes - 1)
-        size = f"{units.memory(tried.cache_bytes)}, {units.memory(base_bytes)} without it ({change:+.1f} %)"
+        size = (
+            f"{units.format_memory(tried.cache_bytes)}, {units.format_memory(base_bytes)} without it ({change:+.1f} %)"
+        )
         return f"the caches take {size}, for as many tokens" if base_tokens else f"the caches take {size}"
     return None
 
@@ -108,7 +110,7 @@ def objection(tried: Tried, context_tokens: int, users: int) -> str | None:
         return _of_cells("it loses", lost, len(tried.cells)) + _wins_elsewhere(tried)
     unknown = [cell for cell in _unmeasured(tried) if _is_within(cell.shape, context_tokens, users)]
     if unknown:
-        where = f"{place_words(unknown[0].shape)}: {unknown[0].reason}"
+        where = f"{shape_words(unknown[0].shape)}: {unknown[0].reason}"
         return f"{len(unknown)} of {len(tried.cells)} cells could not be measured ({where})" + _wins_elsewhere(tried)
     if not tried.count("wins"):
         return _without_wins(tried)
@@ -163,7 +165,7 @@ def percent(found: Factor) -> str:
     middle = f"{100 * (found.factor - 1):+.1f} %"
     if found.low is None or found.high is None:
         return f"{middle} (one pair)"
-    if not telling(found.low, found.high):
+    if not is_informative(found.low, found.high):
         return f"{middle} (interval too wide)"
     return f"{middle} ({100 * (found.low - 1):+.1f} to {100 * (found.high - 1):+.1f})"
 
@@ -276,7 +278,7 @@ def _of_cells(verb: str, found: Sequence[SpeculationCell], of: int) -> str:
 
     largest = max(found, key=gain)
     change = 100 * (largest.output.factor - 1) if largest.output else 0.0
-    return f"{verb} in {len(found)} of {of} cells ({change:+.0f} % at {place_words(largest.shape)})"
+    return f"{verb} in {len(found)} of {of} cells ({change:+.0f} % at {shape_words(largest.shape)})"
 
 
 def _wins_elsewhere(tried: Tried) -> str:

@@ -1,4 +1,4 @@
-"""Points in time -> does it grow, by how much an hour, and how sure is that? Errors -> within the budget?
+"""Trends over time, and error counts against a budget, with how sure they are.
 
 A busy machine moves in steps: what matters is not how far a line fits, but that the growth is there in block after
 block. So the interval is Student's t over the steps from each block's median to the next.
@@ -19,7 +19,7 @@ BLOCKS = 12
 _LEAST_BLOCKS = 4
 LEAST_POINTS = 3
 """In a block, and of a question."""
-LEAST = _LEAST_BLOCKS * LEAST_POINTS
+LEAST_SAMPLES = _LEAST_BLOCKS * LEAST_POINTS
 """Fewer points have no trend."""
 CHANCE = 0.01
 """How often a rule may speak of something that is not there."""
@@ -105,10 +105,10 @@ def slowdown(latencies: Iterable[tuple[float, str, float]]) -> Ratio | None:
 
 def exceeds(failures: int, count: int, rate: float) -> bool:
     """Whether so many failures are too many for that rate to be the true one."""
-    return failures > 0 and at_least(failures, count, rate) < CHANCE
+    return failures > 0 and failure_chance(failures, count, rate) < CHANCE
 
 
-def allowed(count: int, rate: float) -> int:
+def allowed_failures(count: int, rate: float) -> int:
     """The most failures of so many that do not exceed it."""
     failures = 0
     while not exceeds(failures + 1, count, rate):
@@ -118,17 +118,17 @@ def allowed(count: int, rate: float) -> int:
 
 def rate_found(count: int, budget: float, confidence: float = 0.95) -> float | None:
     """The smallest true rate that so many requests show to exceed the budget, with that confidence; None if none."""
-    needed = allowed(count, budget) + 1
+    needed = allowed_failures(count, budget) + 1
     if needed > count:
         return None
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if at_least(needed, count, middle) >= confidence else (middle, high)
+        low, high = (low, middle) if failure_chance(needed, count, middle) >= confidence else (middle, high)
     return high
 
 
-def at_least(failures: int, count: int, rate: float) -> float:
+def failure_chance(failures: int, count: int, rate: float) -> float:
     """The chance of so many failures or more (binomial)."""
     below = math.fsum(_exactly(number, count, rate) for number in range(failures))
     return max(0.0, 1.0 - below)

@@ -9,7 +9,7 @@ from upright.facts.store import DeploymentDir, write_atomically
 _FOLDER = "trials"
 
 
-def keep(directory: DeploymentDir, record: Speculation) -> None:
+def save_trial(directory: DeploymentDir, record: Speculation) -> None:
     folder = directory.path / _FOLDER
     folder.mkdir(exist_ok=True)
     write_atomically(folder / f"{record.at.replace(':', '')}.json", record.to_json().encode())

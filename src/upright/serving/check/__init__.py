@@ -1,3 +1,3 @@
-"""Recipe -> what the engine's own parser says of it."""
+"""Checks a recipe with the engine's own parser."""
 
 from upright.serving.check.check import check as check

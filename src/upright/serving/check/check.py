@@ -16,15 +16,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import EngineError
-from upright.base.host import NOWHERE, handed_on, placed
+from upright.base.host import NEUTRAL_FOLDER, passed_environment, with_absolute_program
 from upright.engines import advisories, engine_named
-from upright.engines.constraints import breaches, of_recipe
-from upright.engines.constraints import notes as constraint_notes
+from upright.engines.constraints import breach_notes as constraint_notes
+from upright.engines.constraints import breaches, recipe_situation
 from upright.engines.facets.finding import PackageFinding
 from upright.engines.facets.proof import ParserInPython, ParserOfProgram
-from upright.facts.catalog.recorded_architectures import lacked_architecture
+from upright.facts.catalog.recorded_architectures import missing_architecture
 from upright.facts.catalog.recorded_flags import RecordedFlags, nearest_flags, recorded_flags
 from upright.facts.records.check import Judge, RecipeCheck, Refusal
 from upright.facts.records.recipe import KEY_CONFIG, KEY_FILE, Recipe, Setting
@@ -71,7 +71,7 @@ def check(recipe: Recipe, *, program: str | None = None) -> RecipeCheck:
 
 def _forbidden(recipe: Recipe) -> Iterator[Refusal]:
     """What no parser knows: silicon, weights and builds that the settings do not go with."""
-    situation = of_recipe(recipe)
+    situation = recipe_situation(recipe)
     for breach in breaches(situation) if situation else ():
         if breach.refused:
             setting = _naming(recipe, breach.row.demand.fact)
@@ -100,7 +100,7 @@ def _not_judged(recipe: Recipe) -> Iterator[str]:
 
 def _holes(recipe: Recipe) -> Iterator[Refusal]:
     """Published holes that no parser knows of."""
-    for hole in advisories.holes(advisories.EngineRun.of(recipe)):
+    for hole in advisories.open_advisories(advisories.EngineRun.of(recipe)):
         if hole.refused:
             message = f"{hole.row.id}, {hole.row.danger}: {hole.row.title}. {hole.row.instead}"
             yield Refusal(setting=f"{recipe.engine} {recipe.engine_version}", message=message)
@@ -111,7 +111,7 @@ def _unknown_model(recipe: Recipe) -> Iterator[Refusal]:
     about = recipe.circumstances
     if about is None or about.image is not None:
         return
-    if lacked := lacked_architecture(recipe.engine, recipe.engine_version, about.architecture):
+    if lacked := missing_architecture(recipe.engine, recipe.engine_version, about.architecture):
         yield Refusal(setting=f"{recipe.engine} {recipe.engine_version}", message=lacked.sentence)
 
 
@@ -151,7 +151,7 @@ def _ask_python(recipe: Recipe, known: ParserInPython, settings: tuple[Setting, 
     script = Path(parser.__file__).read_text()
     done = _run([interpreter, "-c", script, str(known.payload)], json.dumps([line]))
     try:
-        refused = decoded(done.stdout)[0]
+        refused = parse_json(done.stdout)[0]
     except (ValueError, IndexError):
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise EngineError(
@@ -252,8 +252,8 @@ def _other_version(recipe: Recipe, version: str | None) -> tuple[str, ...]:
 def _run(argv: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            placed(argv), input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
-            env=handed_on(os.environ, "engine"), cwd=NOWHERE,
+            with_absolute_program(argv), input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
+            check=False, env=passed_environment(os.environ, "engine"), cwd=NEUTRAL_FOLDER,
         )  # fmt: skip
     except OSError as error:
         raise EngineError(f"{argv[0]} cannot be run: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""Deployment -> what agents of the terminal must be told: variables and arguments of one process."""
+"""Settings of terminal agents for a deployment: the variables and arguments of one process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import shlex
 from collections.abc import Callable
 
 from upright.serving.connect.client_settings import ClientSettings
-from upright.serving.connect.served import KEY_VARIABLE, PROVIDER, Served, by_shell, settings_of
+from upright.serving.connect.served_model import KEY_VARIABLE, PROVIDER, ServedModel, make_settings, shell_settings
 
 _LLM_KEY = "OPENAI_API_KEY"
 SESSION = ("session",)
 """How goose is begun where it is told nothing."""
 
 
-def _codex(served: Served) -> ClientSettings:
+def _codex(served: ServedModel) -> ClientSettings:
     provider = {
         "name": PROVIDER,
         "base_url": served.address("openai"),
@@ -29,7 +29,7 @@ def _codex(served: Served) -> ClientSettings:
         f"model_providers.{PROVIDER}": f"{{{table}}}",
     }
     arguments = tuple(word for name, text in settings.items() for word in ("-c", f"{name}={text}"))
-    return by_shell(
+    return shell_settings(
         served,
         "codex",
         "openai",
@@ -41,7 +41,7 @@ def _codex(served: Served) -> ClientSettings:
     )
 
 
-def _opencode(served: Served) -> ClientSettings:
+def _opencode(served: ServedModel) -> ClientSettings:
     limits = {"limit": {"context": served.context_tokens, "output": served.output_tokens}}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -55,7 +55,7 @@ def _opencode(served: Served) -> ClientSettings:
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
     }
-    return by_shell(
+    return shell_settings(
         served,
         "opencode",
         "openai",
@@ -68,8 +68,8 @@ def _opencode(served: Served) -> ClientSettings:
     )
 
 
-def _aider(served: Served) -> ClientSettings:
-    return by_shell(
+def _aider(served: ServedModel) -> ClientSettings:
+    return shell_settings(
         served,
         "aider",
         "openai",
@@ -81,8 +81,8 @@ def _aider(served: Served) -> ClientSettings:
     )
 
 
-def _qwen_code(served: Served) -> ClientSettings:
-    return by_shell(
+def _qwen_code(served: ServedModel) -> ClientSettings:
+    return shell_settings(
         served,
         "qwen-code",
         "openai",
@@ -94,7 +94,7 @@ def _qwen_code(served: Served) -> ClientSettings:
     )
 
 
-def _goose(served: Served) -> ClientSettings:
+def _goose(served: ServedModel) -> ClientSettings:
     environment = {
         "GOOSE_PROVIDER": "openai",
         "GOOSE_MODEL": served.model,
@@ -102,7 +102,7 @@ def _goose(served: Served) -> ClientSettings:
         "GOOSE_CONTEXT_LIMIT": str(served.context_tokens),
         "GOOSE_DISABLE_KEYRING": "1",
     }
-    return by_shell(
+    return shell_settings(
         served,
         "goose",
         "openai",
@@ -114,7 +114,7 @@ def _goose(served: Served) -> ClientSettings:
     )
 
 
-def _llm(served: Served) -> ClientSettings:
+def _llm(served: ServedModel) -> ClientSettings:
     row = [
         f"- model_id: {PROVIDER}",
         f"  model_name: {json.dumps(served.model)}",
@@ -129,7 +129,7 @@ def _llm(served: Served) -> ClientSettings:
         + "\n".join(row)
         + f"\n# then:\nexport {_LLM_KEY}={served.key}\nllm -m {PROVIDER} {shlex.quote('Say OK.')}\n"
     )
-    return settings_of(
+    return make_settings(
         served,
         "llm",
         "openai",
@@ -140,7 +140,7 @@ def _llm(served: Served) -> ClientSettings:
     )
 
 
-AGENTS: dict[str, Callable[[Served], ClientSettings]] = {
+AGENTS: dict[str, Callable[[ServedModel], ClientSettings]] = {
     "codex": _codex,
     "opencode": _opencode,
     "aider": _aider,

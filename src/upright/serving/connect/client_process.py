@@ -1,4 +1,4 @@
-"""ClientSettings + key -> the person's own client in this terminal, with the settings in its environment alone."""
+"""Runs the person's own client in this terminal, with the settings and the key in its environment alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upright.serving.connect.agents import SESSION
 from upright.serving.connect.client_settings import ClientSettings
 from upright.serving.connect.clients import CLIENTS
 from upright.serving.connect.first_requests import first_requests
-from upright.serving.connect.served import Served
+from upright.serving.connect.served_model import ServedModel
 
 _LOOK_SECONDS, _GRACE_SECONDS = 0.2, 10
 _LEFT_OUT = (
@@ -96,7 +96,7 @@ def environment(settings: ClientSettings, key: str, person: Mapping[str, str]) -
 
 def _program(client: str) -> str | None:
     """None also where settings must be on the disk first."""
-    settings = CLIENTS[client](Served("any", "http://127.0.0.1:1", "any", "key", 4096))
+    settings = CLIENTS[client](ServedModel("any", "http://127.0.0.1:1", "any", "key", 4096))
     return settings.program if settings.environment or settings.arguments else None
 
 

@@ -1,4 +1,4 @@
-"""What a client is told, as a record that programs read too."""
+"""Settings of one client, as a record that programs read too."""
 
 from __future__ import annotations
 

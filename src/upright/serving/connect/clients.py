@@ -1,4 +1,4 @@
-"""Deployment -> what each client must be told, in the client's own words.
+"""Settings of each client for a deployment, in the client's own words.
 
 The key is named by its file: a shell reads it when the client starts, and Claude Code asks a command for it.
 """
@@ -15,7 +15,7 @@ from upright.engines import ENGINES
 from upright.facts.records.deployment import Deployment
 from upright.serving.connect.agents import AGENTS
 from upright.serving.connect.client_settings import ClientSettings
-from upright.serving.connect.served import PROVIDER, Served, by_shell, settings_of
+from upright.serving.connect.served_model import PROVIDER, ServedModel, make_settings, shell_settings
 
 _TIMEOUT_MS = 30 * 60 * 1000
 _COMMANDS = {"claude": "claude-code", "qwen": "qwen-code"}
@@ -32,14 +32,14 @@ def known_client(client: str) -> str:
 
 def connect(deployment: Deployment, key_file: Path, client: str = "openai") -> ClientSettings:
     client = known_client(client)
-    served = Served(
+    served = ServedModel(
         deployment.name, deployment.base_url, deployment.served_name, str(key_file), deployment.context_tokens
     )
     return CLIENTS[client](served)
 
 
-def _openai(served: Served) -> ClientSettings:
-    return by_shell(
+def _openai(served: ServedModel) -> ClientSettings:
+    return shell_settings(
         served,
         "openai",
         "openai",
@@ -49,8 +49,8 @@ def _openai(served: Served) -> ClientSettings:
     )
 
 
-def _anthropic(served: Served) -> ClientSettings:
-    return by_shell(
+def _anthropic(served: ServedModel) -> ClientSettings:
+    return shell_settings(
         served,
         "anthropic",
         "anthropic",
@@ -69,7 +69,7 @@ def _deaf() -> str:
     return ", ".join(engine.title for engine in ENGINES.values() if engine.http.reads_x_api_key is False)
 
 
-def _claude_code(served: Served) -> ClientSettings:
+def _claude_code(served: ServedModel) -> ClientSettings:
     environment = {
         "ANTHROPIC_BASE_URL": served.base_url,
         "ANTHROPIC_MODEL": served.model,
@@ -85,7 +85,7 @@ def _claude_code(served: Served) -> ClientSettings:
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(served.output_tokens),
         "API_TIMEOUT_MS": str(_TIMEOUT_MS),
     }
-    return by_shell(
+    return shell_settings(
         served,
         "claude-code",
         "anthropic",
@@ -100,7 +100,7 @@ def _claude_code(served: Served) -> ClientSettings:
     )
 
 
-def _zed(served: Served) -> ClientSettings:
+def _zed(served: ServedModel) -> ClientSettings:
     model = {
         "name": served.model,
         "display_name": f"{served.model} (upright)",
@@ -119,7 +119,7 @@ def _zed(served: Served) -> ClientSettings:
         "# start Zed with its key, which it never keeps in that file:\n"
         f"export {variable}={served.key}\nzed\n"
     )
-    return settings_of(
+    return make_settings(
         served,
         "zed",
         "openai",
@@ -131,7 +131,7 @@ def _zed(served: Served) -> ClientSettings:
     )
 
 
-def _cline(served: Served) -> ClientSettings:
+def _cline(served: ServedModel) -> ClientSettings:
     text = (
         "# In Cline's settings (it keeps the key in the system's own store):\n"
         "API Provider             OpenAI Compatible\n"
@@ -143,16 +143,16 @@ def _cline(served: Served) -> ClientSettings:
         "Supports Images          off\n"
     )
     source = "https://docs.cline.bot/provider-config/openai-compatible"
-    return settings_of(served, "cline", "openai", text, source=source)
+    return make_settings(served, "cline", "openai", text, source=source)
 
 
-def _open_webui(served: Served) -> ClientSettings:
+def _open_webui(served: ServedModel) -> ClientSettings:
     environment = {
         "OPENAI_API_BASE_URL": served.address("openai"),
         "ENABLE_OLLAMA_API": "false",
         "ENABLE_PERSISTENT_CONFIG": "false",
     }
-    return by_shell(
+    return shell_settings(
         served,
         "open-webui",
         "openai",
@@ -168,7 +168,7 @@ def _open_webui(served: Served) -> ClientSettings:
     )
 
 
-def _curl(served: Served) -> ClientSettings:
+def _curl(served: ServedModel) -> ClientSettings:
     body = json.dumps({"model": served.model, "messages": [{"role": "user", "content": "Say OK."}]})
     # The header goes through a pipe: an argument of curl could be read in the list of processes.
     text = (
@@ -178,10 +178,10 @@ def _curl(served: Served) -> ClientSettings:
         f"    {shlex.quote(served.address('openai') + '/chat/completions')}\n"
     )
     file = f"{served.name}-curl.sh"
-    return settings_of(served, "curl", "openai", text, file=file, source="https://curl.se/docs/manpage.html")
+    return make_settings(served, "curl", "openai", text, file=file, source="https://curl.se/docs/manpage.html")
 
 
-CLIENTS: dict[str, Callable[[Served], ClientSettings]] = {
+CLIENTS: dict[str, Callable[[ServedModel], ClientSettings]] = {
     "openai": _openai,
     "anthropic": _anthropic,
     "claude-code": _claude_code,

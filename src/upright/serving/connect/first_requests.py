@@ -1,4 +1,4 @@
-"""A client's row -> its first request, as large as it was measured: endpoint, tools, system prompt, streaming."""
+"""The first request of each client, as large as it was measured: endpoint, tools, system prompt, streaming."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def first_request(client: str, variant: str | None = None) -> FirstRequest:
     return next(row for row in first_requests() if (row.client, row.variant) == (client, variant))
 
 
-def body_of(row: FirstRequest, model: str) -> dict[str, Any]:
+def request_body(row: FirstRequest, model: str) -> dict[str, Any]:
     """A request of that shape and size, which asks for a word."""
     tools = [_tool(row, number) for number in range(row.tools)]
     system = _text((row.characters or 0) - row.tool_characters - _ENVELOPE_CHARACTERS)

@@ -1,4 +1,4 @@
-"""The raw lines of a stream -> what in it breaks the protocol that clients rely on, each fault in words.
+"""Protocol faults in the streams that clients read, OpenAI's and Anthropic's, each in words.
 
 Clients forgive little: an event out of order hangs an editor, a wrong finish reason drops a tool call. These are the
 protocols as their makers document them; what an engine adds beyond is no fault.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 
 _DONE = "[DONE]"
 _DELTA_OF = {"text": "text_delta", "tool_use": "input_json_delta", "thinking": "thinking_delta"}
@@ -241,7 +241,7 @@ def _index(event: dict[str, Any]) -> int:
 
 def object_of(text: str) -> dict[str, Any] | None:
     try:
-        payload = decoded(text)
+        payload = parse_json(text)
     except ValueError:
         return None
     return payload if isinstance(payload, dict) else None

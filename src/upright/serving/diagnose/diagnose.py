@@ -1,24 +1,31 @@
-"""A log, and what is known around it -> Diagnosis: the first cause rather than the last symptom."""
+"""Diagnoses a log, with what is known of its run: the first cause rather than the last symptom."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from upright.facts import catalog
-from upright.facts.catalog.rows.failure import TELLING, FailureRow
+from upright.facts.catalog.rows.failure import SPECIFICITY_ORDER, FailureRow
 from upright.facts.records.diagnosis import Diagnosis, Finding, RankedCause, Sighting
 from upright.facts.records.recipe import Recipe
-from upright.serving.diagnose import lines, marks
-from upright.serving.diagnose.excerpt import excerpt, last_words, offered_row
-from upright.serving.diagnose.places import cut_short, placed
-from upright.serving.diagnose.remedies import filled, for_this_line, has_already
-from upright.serving.diagnose.scan import Hit, Scan, scan
-from upright.serving.diagnose.words import told, without_context
+from upright.serving.diagnose import lines, milestones
+from upright.serving.diagnose.excerpt import (
+    excerpt,
+    frames_above,
+    frames_at_the_end,
+    frames_below,
+    last_lines,
+    main_exception,
+    suggested_row,
+)
+from upright.serving.diagnose.free_text import rows_in_free_text, without_context
+from upright.serving.diagnose.remedies import already_applied, fill_placeholders, remedies_for_line
+from upright.serving.diagnose.scan import HEAD_BYTES, Hit, Scan, scan
 
 _WEIGHT = {"fatal": 0, "crash": 0, "corruption": 0, "hang": 0, "request": 1, "symptom": 2, "slow": 3, "information": 4}
 _FAILURE = 2
@@ -29,7 +36,7 @@ _SIGNALLED = 128
 
 
 @dataclass(frozen=True)
-class Around:
+class LogContext:
     """What is known of a run beside its log. Nothing at all, for a file that somebody sent."""
 
     engine: str | None = None
@@ -52,17 +59,17 @@ class Around:
     notes: tuple[str, ...] = ()
 
 
-def diagnose_file(log: Path, *, subject: str | None = None, around: Around | None = None) -> Diagnosis:
+def diagnose_file(log: Path, *, subject: str | None = None, around: LogContext | None = None) -> Diagnosis:
     with log.open("rb") as stream:
         return diagnose(stream, subject=subject or str(log), around=around)
 
 
-def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Diagnosis:
+def diagnose(log: BinaryIO, *, subject: str, around: LogContext | None = None) -> Diagnosis:
     """One pass; a second one over a part of it only for a cause that no row knows, so `log` must be seekable."""
-    around = around or Around()
+    around = around or LogContext()
     rows = [row for row in catalog.failures() if row.where not in ("answer", "evidence", "frame", "words")]
     seen = scan(log, rows)
-    engine = around.engine or marks.engine_of(seen.head) or _engine_by_rows(seen)
+    engine = around.engine or milestones.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
     hits = without_context(seen, hits) if around.stood is None and _stood(seen) is None else hits
     hits += _machine_hits(around.machine)
@@ -77,16 +84,18 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     pieces: tuple[Sighting, ...] = (cause.first,) if cause is not None and known else ()
     if failed and not known:
         pieces = excerpt(log, seen, around.reason)
-        if place := placed(log, seen, catalog.failures()):
+        if place := engine_part_hit(log, seen, catalog.failures()):
             cause, known = place, True
             hits.insert(0, place)
     elif not failed and stood is False:
-        pieces = last_words(seen)
-    if not known and (cut := cut_short(seen, catalog.failures())):
+        pieces = last_lines(seen)
+    if not known and (cut := cut_traceback_hit(seen, catalog.failures())):
         cause, known, failed, pieces = cut, True, True, (cut.first,)
         hits.insert(0, cut)
-    report = told(seen, hits, catalog.failures()) if stood is None else []
-    if report and (cause is None or not known or TELLING[report[0].row.tells] < TELLING[cause.row.tells]):
+    report = rows_in_free_text(seen, hits, catalog.failures()) if stood is None else []
+    if report and (
+        cause is None or not known or SPECIFICITY_ORDER[report[0].row.tells] < SPECIFICITY_ORDER[cause.row.tells]
+    ):
         cause, known, failed, pieces = report[0], True, True, (report[0].first,)
         hits = [*report, *(hit for hit in hits if hit.row not in [spoken.row for spoken in report])]
     return Diagnosis(
@@ -97,7 +106,7 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
         code=cause.row.id if cause is not None and known else _slowed(hits, quiet=not failed and stood is not False),
         findings=tuple(_finding(hit, engine, around.recipe, seen) for hit in hits),
         excerpt=pieces,
-        row=offered_row(pieces, engine) if failed and not known else None,
+        row=suggested_row(pieces, engine) if failed and not known else None,
         log_lines=seen.lines,
         log_bytes=seen.bytes,
         starts=seen.starts,
@@ -110,13 +119,13 @@ def diagnose(log: BinaryIO, *, subject: str, around: Around | None = None) -> Di
     )
 
 
-def cause_in(log: Path, engine: str) -> str | None:
+def cause_in_log(log: Path, engine: str) -> str | None:
     """`CODE: LINE`, or only the line if no row knows it: for whoever has seen an engine end, and must say why."""
-    diagnosis = diagnose_file(log, around=Around(engine=engine, failed=True))
-    loud = diagnosis.code is not None or any(marks.complains(piece.text) for piece in diagnosis.excerpt)
+    diagnosis = diagnose_file(log, around=LogContext(engine=engine, failed=True))
+    loud = diagnosis.code is not None or any(milestones.complains(piece.text) for piece in diagnosis.excerpt)
     if not loud or not diagnosis.excerpt:
         return None
-    line = lines.said(diagnosis.excerpt[-1].text)
+    line = lines.message_of(diagnosis.excerpt[-1].text)
     return f"{diagnosis.code}: {line}" if diagnosis.code else line
 
 
@@ -146,7 +155,7 @@ def _machine_hits(said: Sequence[Sighting]) -> list[Hit]:
     return list(hits.values())
 
 
-def _ended(around: Around, rows: Sequence[FailureRow]) -> list[Hit]:
+def _ended(around: LogContext, rows: Sequence[FailureRow]) -> list[Hit]:
     """What its exit code tells, where nothing else does: a signal's number, or 128 and that from a wrapper."""
     code = around.exit_code
     if code is None or not (code < 0 or code > _SIGNALLED):
@@ -155,7 +164,7 @@ def _ended(around: Around, rows: Sequence[FailureRow]) -> list[Hit]:
     return [Hit(row, ended, {}, 1) for row in rows if row.where == "log" and row.matches(ended.text)][:1]
 
 
-def _ending(seen: Scan, rows: Sequence[FailureRow], around: Around) -> Hit | None:
+def _ending(seen: Scan, rows: Sequence[FailureRow], around: LogContext) -> Hit | None:
     """The lines at the log's end, if they are normal while something follows them."""
     if (around.failed and not around.hung) or around.exit_code is not None or seen.dying is not None or not seen.tail:
         return None
@@ -171,7 +180,7 @@ def _ending(seen: Scan, rows: Sequence[FailureRow], around: Around) -> Hit | Non
     return last
 
 
-def _hangs(last: Hit, seen: Scan, around: Around) -> bool:
+def _hangs(last: Hit, seen: Scan, around: LogContext) -> bool:
     """Whether nothing has followed for long. A text that ends is no silence, unless its last lines tell of one."""
     if last.row.repeats is not None:
         return _said_again(seen.tail) >= last.row.repeats
@@ -193,11 +202,11 @@ def _may_hang(last: Hit | None) -> Iterator[str]:
 
 def _said_again(tail: Sequence[str]) -> int:
     """How many of the last lines say the very same, whenever they say it: a figure that moves is progress."""
-    sentences = [lines.said(text) for text in reversed(tail)]
+    sentences = [lines.message_of(text) for text in reversed(tail)]
     return next((number for number, sentence in enumerate(sentences) if sentence != sentences[0]), len(sentences))
 
 
-def _order(hit: Hit, around: Around) -> tuple[int, int, int, int]:
+def _order(hit: Hit, around: LogContext) -> tuple[int, int, int, int]:
     """Weight first, then how much the row knows, then time. What killed a process from outside comes before what it
     said inside; what falls because something else fell comes last, though its line often stands first."""
     outside = hit.first.where != "log"
@@ -205,7 +214,7 @@ def _order(hit: Hit, around: Around) -> tuple[int, int, int, int]:
     weight = _WEIGHT[hit.row.severity]
     if hit.row.tells == "consequence":
         weight = max(weight, _WEIGHT["request"])
-    return weight, first, TELLING[hit.row.tells], hit.first.number or 0
+    return weight, first, SPECIFICITY_ORDER[hit.row.tells], hit.first.number or 0
 
 
 def _engine_by_rows(seen: Scan) -> str | None:
@@ -230,9 +239,9 @@ def _unanswered(seen: Scan) -> bool:
 
 def _stood(seen: Scan) -> bool | None:
     """None if no line of it is an engine's."""
-    if seen.ready or any(marks.serves(text) for text in seen.tail):
+    if seen.ready or any(milestones.shows_serving(text) for text in seen.tail):
         return True
-    spoken = seen.starts or any(marks.is_an_engines(text) for text in (*seen.head.splitlines(), *seen.tail))
+    spoken = seen.starts or any(milestones.is_engine_line(text) for text in (*seen.head.splitlines(), *seen.tail))
     return False if spoken else None
 
 
@@ -247,18 +256,18 @@ def _not_looked_at(seen: Scan) -> tuple[str, ...]:
 
 def _finding(hit: Hit, engine: str | None, recipe: Recipe | None, seen: Scan) -> Finding:
     row = hit.row
-    remedies = for_this_line(row.remedies, engine, hit.words)
+    remedies = remedies_for_line(row.remedies, engine, hit.words)
     return Finding(
         code=row.id,
-        title=filled(row.title, hit.words),
+        title=fill_placeholders(row.title, hit.words),
         severity=row.severity,
-        cause=filled(row.cause, hit.words),
+        cause=fill_placeholders(row.cause, hit.words),
         when=row.when,
         causes=_ranked(row, seen),
         seen=hit.first,
         count=hit.count,
         ranks=tuple(hit.ranks),
-        remedies=tuple(remedy for remedy in remedies if recipe is None or not has_already(recipe, remedy)),
+        remedies=tuple(remedy for remedy in remedies if recipe is None or not already_applied(recipe, remedy)),
         sources=row.sources,
     )
 
@@ -276,6 +285,39 @@ def _ranked(row: FailureRow, seen: Scan) -> tuple[RankedCause, ...]:
 
 def _left_out(hits: Sequence[Hit], engine: str | None, recipe: Recipe | None) -> Iterator[str]:
     for hit in hits if recipe is not None else ():
-        remedies = for_this_line(hit.row.remedies, engine, hit.words)
-        if recipe is not None and remedies and all(has_already(recipe, remedy) for remedy in remedies):
+        remedies = remedies_for_line(hit.row.remedies, engine, hit.words)
+        if recipe is not None and remedies and all(already_applied(recipe, remedy) for remedy in remedies):
             yield f"the recipe has every remedy that the catalogue knows for {hit.row.id}"
+
+
+MOST_FRAMES = 60
+FEWEST_FRAMES = 2
+"""Of a traceback that is cut: one frame alone may be a warning's."""
+CUT = "the traceback is cut: the exception stands below its last frame, and tells more; look for the first one"
+
+
+def engine_part_hit(log: BinaryIO, seen: Scan, rows: Iterable[FailureRow]) -> Hit | None:
+    """None if nothing was raised, no frame is shown, or none lies in a part that a row names."""
+    exception = main_exception(seen)
+    if exception is None:
+        return None
+    known = [row for row in rows if row.where == "frame"]
+    frames = frames_above(log, seen, exception) or frames_below(seen, exception)
+    row = _innermost(frames[:MOST_FRAMES], known)
+    return Hit(row, exception, {}, 1) if row is not None else None
+
+
+def cut_traceback_hit(seen: Scan, rows: Iterable[FailureRow]) -> Hit | None:
+    """Of a text that ends before the exception of its traceback: the part that the last frames lie in."""
+    if seen.ready or seen.bytes > HEAD_BYTES or main_exception(seen) is not None:
+        return None
+    frames = frames_at_the_end(seen)
+    enough = len(frames) >= FEWEST_FRAMES or any("ERROR" in frame.text for frame in frames)
+    row = _innermost(frames, [row for row in rows if row.where == "frame"]) if enough else None
+    return Hit(row.model_copy(update={"when": CUT}), frames[0], {}, 1) if row is not None else None
+
+
+def _innermost(frames: Sequence[Sighting], rows: Sequence[FailureRow]) -> FailureRow | None:
+    """Frames come innermost first; of several rows that name one frame the first of the catalogue speaks."""
+    named = (row for frame in frames for row in rows if row.matches(frame.text))
+    return next(named, None)

@@ -1,4 +1,4 @@
-"""A cause that no row knows -> the shortest piece of the log that holds it, and the row that somebody should write."""
+"""The shortest piece of a log that holds a cause no row knows, and the catalogue row that somebody should write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from upright.facts import catalog
 from upright.facts.records.diagnosis import Sighting
-from upright.serving.diagnose import lines, marks
+from upright.serving.diagnose import lines, milestones
 from upright.serving.diagnose.scan import BLOCK_BYTES, Scan
 
 _BEFORE = 400
@@ -23,15 +23,19 @@ def excerpt(log: BinaryIO, seen: Scan, reason: str | None) -> tuple[Sighting, ..
     """The exception with the frame that raised it; else the complaint; else the last words."""
     cause = _first_cause(seen)
     if cause is None or cause.number is None:
-        return last_words(seen) or ((Sighting(where="host", text=reason),) if reason else ())
-    frame = _last_frame(_led_up_to(log, seen, cause)) if marks.EXCEPTION.search(lines.said(cause.text)) else []
+        return last_lines(seen) or ((Sighting(where="host", text=reason),) if reason else ())
+    frame = (
+        _last_frame(_led_up_to(log, seen, cause)) if milestones.EXCEPTION.search(lines.message_of(cause.text)) else []
+    )
     return (*frame, cause)
 
 
-def loudest(seen: Scan) -> Sighting | None:
+def main_exception(seen: Scan) -> Sighting | None:
     """The exception that stands for the failure; None if nothing was raised."""
     cause = _first_cause(seen)
-    raised = cause is not None and cause.number is not None and marks.EXCEPTION.search(lines.said(cause.text))
+    raised = (
+        cause is not None and cause.number is not None and milestones.EXCEPTION.search(lines.message_of(cause.text))
+    )
     return cause if raised else None
 
 
@@ -39,7 +43,7 @@ def frames_above(log: BinaryIO, seen: Scan, exception: Sighting) -> list[Sightin
     """`File ..., line N` of its own traceback, the innermost first."""
     frames: list[Sighting] = []
     for line in reversed(_led_up_to(log, seen, exception)):
-        words = lines.said(line.text)
+        words = lines.message_of(line.text)
         if _TRACEBACK in words:
             break
         if _FRAME.match(words):
@@ -55,7 +59,7 @@ def frames_below(seen: Scan, exception: Sighting) -> list[Sighting]:
         text = next(iter(lines.readable(line.encode())[-1:]), "")
         if _TRACEBACK in text:
             break
-        if lines.rank_of(text) == exception.rank and _FRAME.match(lines.said(text)):
+        if lines.rank_of(text) == exception.rank and _FRAME.match(lines.message_of(text)):
             frames.append(Sighting(number=number, rank=exception.rank, text=text))
     return frames[::-1]
 
@@ -67,7 +71,7 @@ def frames_at_the_end(seen: Scan) -> list[Sighting]:
     last = lines.rank_of(said[-1][1]) if said else None
     frames: list[Sighting] = []
     for number, text in reversed(said):
-        words, rank = lines.said(text), lines.rank_of(text)
+        words, rank = lines.message_of(text), lines.rank_of(text)
         if _FRAME.match(words):
             frames.append(Sighting(number=number, rank=rank, text=text))
         elif rank == last and not words.startswith("  "):
@@ -75,23 +79,23 @@ def frames_at_the_end(seen: Scan) -> list[Sighting]:
     return frames
 
 
-def last_words(seen: Scan) -> tuple[Sighting, ...]:
+def last_lines(seen: Scan) -> tuple[Sighting, ...]:
     return tuple(Sighting(text=text) for text in seen.tail[-_LAST_WORDS:])
 
 
-def offered_row(pieces: tuple[Sighting, ...], engine: str | None) -> str | None:
+def suggested_row(pieces: tuple[Sighting, ...], engine: str | None) -> str | None:
     """A row to fill in; None where it would claim what healthy engines print, or the line complains of nothing."""
-    if not pieces or not marks.complains(pieces[-1].text):
+    if not pieces or not milestones.complains(pieces[-1].text):
         return None
-    line = lines.said(pieces[-1].text).strip()
+    line = lines.message_of(pieces[-1].text).strip()
     pattern = re.compile(_pattern_of(line))
     told = ": " in line and len(re.sub(r"[\W\d_]", "", line)) >= _FEWEST_LETTERS
-    return empty_row(pieces, engine) if told and not any(map(pattern.search, catalog.healthy_lines())) else None
+    return row_template(pieces, engine) if told and not any(map(pattern.search, catalog.healthy_lines())) else None
 
 
-def empty_row(pieces: tuple[Sighting, ...], engine: str | None) -> str:
+def row_template(pieces: tuple[Sighting, ...], engine: str | None) -> str:
     """A row of the catalogue to fill in; what the line gives is filled in already."""
-    line = lines.said(pieces[-1].text).strip() if pieces else ""
+    line = lines.message_of(pieces[-1].text).strip() if pieces else ""
     quoted = line.replace("'", "''")
     pattern = _pattern_of(line).replace("'", "''")
     return f"""- id: {engine or "any"}-NAME-IT
@@ -117,7 +121,7 @@ def _pattern_of(line: str) -> str:
 
 def _first_cause(seen: Scan) -> Sighting | None:
     """An exception says more than a complaint; the first of each says more than those that follow from it."""
-    raised = [sighting for sighting in seen.errors if marks.EXCEPTION.search(lines.said(sighting.text))]
+    raised = [sighting for sighting in seen.errors if milestones.EXCEPTION.search(lines.message_of(sighting.text))]
     symptoms = [hit.first for hit in seen.hits.values() if hit.row.severity == "symptom"]
     return next(iter([*raised, *seen.errors, *symptoms, *([seen.dying] if seen.dying else [])]), None)
 
@@ -150,13 +154,13 @@ def _same_rank(before: list[Sighting], cause: Sighting) -> list[Sighting]:
 def _last_frame(before: list[Sighting]) -> list[Sighting]:
     """The line that raised it: `File ..., line N` and the code under it."""
     for place in range(len(before) - 1, -1, -1):
-        log_line = lines.said(before[place].text)
+        log_line = lines.message_of(before[place].text)
         if _TRACEBACK in log_line:
             return []
         if _FRAME.match(log_line):
             return [
                 sighting
                 for sighting in before[place : place + 2]
-                if set(lines.said(sighting.text).strip()) - set("^~ ")
+                if set(lines.message_of(sighting.text).strip()) - set("^~ ")
             ]
     return []

@@ -1,4 +1,4 @@
-"""A raw line -> its text, and the process that printed it.
+"""The text of a raw log line, and the process that printed it.
 
 Eight ranks write into one file; containers, journals and terminals each put something of their own before the line.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 
 LONGEST_BYTES = 4096
 """A longer line is read by its beginning and its end: no engine's own line is as long, one that quotes a prompt is."""
@@ -83,10 +83,10 @@ def shortened(raw: bytes) -> bytes:
 def readable(raw: bytes) -> list[str]:
     """The lines that a terminal would have shown one over the other: a progress bar goes back with \\r."""
     text = without_colours(shortened(raw)).decode("utf-8", "replace")
-    return [unwrapped(part) for part in text.split("\r") if part.strip()]
+    return [strip_log_prefix(part) for part in text.split("\r") if part.strip()]
 
 
-def unwrapped(text: str) -> str:
+def strip_log_prefix(text: str) -> str:
     """Without what a container, a journal, a kubelet or a terminal puts before it."""
     text = text.rstrip()
     if text.startswith('{"log":"'):
@@ -109,14 +109,14 @@ def rank_of(text: str) -> str | None:
     return None
 
 
-def said(text: str) -> str:
+def message_of(text: str) -> str:
     """What the process said, without its name, time and place in the source."""
     for pattern in (_RANKS[0], _RANKS[0], _LEVEL, _RANKS[0], _LEVEL, _RANKS[1], _RANKS[3]):
         text = pattern.sub("", text, count=1)
     return text
 
 
-def begins(text: str) -> bool:
+def starts_a_line(text: str) -> bool:
     """Whether a program began a line here: of a line that was broken in two, the second half has no such beginning."""
     return any(pattern.match(text) for pattern in (*_RANKS, _LEVEL, _GLOG)) or _ENVELOPES.match(text) is not None
 
@@ -134,6 +134,6 @@ def is_information(text: str) -> bool:
 def _of_docker(text: str) -> str:
     """A line of docker's json-file log."""
     try:
-        return str(decoded(text)["log"]).rstrip()
+        return str(parse_json(text)["log"]).rstrip()
     except (ValueError, KeyError, TypeError):
         return text

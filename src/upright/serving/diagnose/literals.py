@@ -1,4 +1,4 @@
-"""A regular expression -> texts that every line it matches must hold: what makes a line worth a closer look.
+"""Literal texts that every match of a regular expression holds: a fast filter before the pattern is tried.
 
 Finding a text takes the same time whatever a line holds; trying a pattern does not, and tries everywhere.
 """
@@ -13,7 +13,7 @@ from itertools import accumulate
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
-Way = tuple[str, ...]
+RequiredTexts = tuple[str, ...]
 """Texts that a match holds, in small letters and in their order."""
 
 _SHORTEST = 3
@@ -30,21 +30,21 @@ _BREAKS = re.compile(r"[\d\t\u00a0\"\\<>&]+| {2,}")
 """What a sentence lacks, has fewer of, or has in another spelling: digits, spaces, what JSON escapes."""
 
 
-def ways_to_match(pattern: str) -> list[Way] | None:
+def required_texts(pattern: str) -> list[RequiredTexts] | None:
     """What matches hold, one way for each alternative; None if some match holds no text worth looking for."""
     ways = [_folded(way) for way in _ways(_parser.parse(pattern))]
     return ways if all(_longest(way) >= _SHORTEST for way in ways) else None
 
 
-class Sieve:
+class PatternPrefilter:
     """Patterns, ready to be held against many sentences: lines without their digits."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self.always: list[int] = []
         """Patterns that may match without any text."""
-        wanted: list[tuple[int, Way]] = []
+        wanted: list[tuple[int, RequiredTexts]] = []
         for number, pattern in enumerate(patterns):
-            if (ways := ways_to_match(pattern)) is None:
+            if (ways := required_texts(pattern)) is None:
                 self.always.append(number)
             else:
                 wanted += [(number, way) for way in ways]
@@ -79,7 +79,7 @@ class Sieve:
         return max(1, sum(folded.count(first) for first in self.first_texts[number]))
 
 
-def _ways(tree: Iterable[Any]) -> list[Way]:
+def _ways(tree: Iterable[Any]) -> list[RequiredTexts]:
     texts, choices, run = [], [], ""
     for operator, argument in tree:
         name = str(operator)
@@ -99,7 +99,7 @@ def _ways(tree: Iterable[Any]) -> list[Way]:
     return [way]
 
 
-def _inner(name: str, argument: Any) -> list[Way]:
+def _inner(name: str, argument: Any) -> list[RequiredTexts]:
     """Ways through a part of a pattern; none if the part may be empty or holds no text."""
     if name == "SUBPATTERN":
         return _ways(argument[-1])
@@ -113,7 +113,7 @@ def _inner(name: str, argument: Any) -> list[Way]:
     return []
 
 
-def _folded(way: Way) -> Way:
+def _folded(way: RequiredTexts) -> RequiredTexts:
     """As a sentence would have it; two spaces that digits stood between are one."""
     folded: list[str] = []
     for piece in (piece for text in way for piece in _BREAKS.split(text.lower())):
@@ -122,11 +122,11 @@ def _folded(way: Way) -> Way:
     return tuple(folded)
 
 
-def _longest(way: Way) -> int:
+def _longest(way: RequiredTexts) -> int:
     return max(map(len, way), default=0)
 
 
-def _cover(wanted: list[tuple[int, Way]]) -> dict[str, list[tuple[int, Way]]]:
+def _cover(wanted: list[tuple[int, RequiredTexts]]) -> dict[str, list[tuple[int, RequiredTexts]]]:
     """A few short texts, chosen greedily, so that each way holds one of them: more ways hardly take more of them."""
     holders: dict[str, set[int]] = {}
     for place, (_, way) in enumerate(wanted):
@@ -135,7 +135,7 @@ def _cover(wanted: list[tuple[int, Way]]) -> dict[str, list[tuple[int, Way]]]:
             holders.setdefault(part, set()).add(place)
     queue = [(-len(places), -len(part), part) for part, places in holders.items()]
     heapify(queue)
-    needles: dict[str, list[tuple[int, Way]]] = {}
+    needles: dict[str, list[tuple[int, RequiredTexts]]] = {}
     covered: set[int] = set()
     while len(covered) < len(wanted):
         count, length, part = heappop(queue)

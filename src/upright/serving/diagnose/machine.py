@@ -1,4 +1,4 @@
-"""Host -> what the machine says about a failure: who was killed, what is full, who has the port, what the GPUs do.
+"""What the machine says about a failure: who was killed, what is full, who has the port, what the GPUs do.
 
 Each answer is a line, held against the catalogue's rows of `where: kernel` and `where: host` like a line of a log.
 """
@@ -44,7 +44,7 @@ class RunQuestion:
     """Whether it is gone; of a run that goes on the GPUs are asked instead."""
 
 
-def ask(host: Host, question: RunQuestion) -> tuple[Sighting, ...]:
+def ask_machine(host: Host, question: RunQuestion) -> tuple[Sighting, ...]:
     """One round of commands; what cannot be asked says nothing."""
     since = _epoch(question.since)
     commands = [

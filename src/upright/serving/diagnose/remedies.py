@@ -1,4 +1,4 @@
-"""Recipe + Remedy -> the recipe with that one change, or None where only a person can make it."""
+"""Applies one remedy to a recipe, or says that only a person can."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _FLOORS = {"--ctx-size": 512, "--max-model-len": 1024, "--context-length": 1024}
 _FRACTION_STEP, _HIGHEST_FRACTION, _LOWEST_FRACTION = 0.03, 0.97, 0.5
 
 
-def for_this_line(remedies: Sequence[Remedy], engine: str | None, words: Mapping[str, str]) -> tuple[Remedy, ...]:
+def remedies_for_line(remedies: Sequence[Remedy], engine: str | None, words: Mapping[str, str]) -> tuple[Remedy, ...]:
     """Those of this engine, with what the line names in the place of `{word}`."""
     ours = [remedy for remedy in remedies if engine is None or remedy.engine in (None, engine)]
     fitting = [
         remedy.model_copy(
             update={
-                "name": filled(remedy.name, words),
-                "value": filled(remedy.value, words),
-                "why": filled(remedy.why, words),
-                "commands": tuple(filled(command, words) for command in remedy.commands),
+                "name": fill_placeholders(remedy.name, words),
+                "value": fill_placeholders(remedy.value, words),
+                "why": fill_placeholders(remedy.why, words),
+                "commands": tuple(fill_placeholders(command, words) for command in remedy.commands),
                 "engine": None if engine is not None else remedy.engine,
             }
         )
@@ -38,14 +38,14 @@ def for_this_line(remedies: Sequence[Remedy], engine: str | None, words: Mapping
 
 
 @overload
-def filled(text: str, words: Mapping[str, str]) -> str: ...
+def fill_placeholders(text: str, words: Mapping[str, str]) -> str: ...
 
 
 @overload
-def filled(text: None, words: Mapping[str, str]) -> None: ...
+def fill_placeholders(text: None, words: Mapping[str, str]) -> None: ...
 
 
-def filled(text: str | None, words: Mapping[str, str]) -> str | None:
+def fill_placeholders(text: str | None, words: Mapping[str, str]) -> str | None:
     """What the line names in the place of `{word}`; brackets around a word that it does not name are left out."""
     if text is None:
         return None
@@ -53,7 +53,7 @@ def filled(text: str | None, words: Mapping[str, str]) -> str | None:
     return _PLACE.sub(lambda place: words.get(place[1], place[0]), told)
 
 
-def apply(recipe: Recipe, remedy: Remedy, *, free_port: int | None = None) -> Recipe | None:
+def apply_remedy(recipe: Recipe, remedy: Remedy, *, free_port: int | None = None) -> Recipe | None:
     """None: by hand, for another engine, or a change that this recipe has made already."""
     changes: dict[str, Callable[[Recipe, Remedy], Recipe | None]] = {
         "set_flag": _set_flag,
@@ -73,7 +73,7 @@ def apply(recipe: Recipe, remedy: Remedy, *, free_port: int | None = None) -> Re
     return None if changed is None or _words(changed) == _words(recipe) else changed
 
 
-def has_already(recipe: Recipe, remedy: Remedy) -> bool:
+def already_applied(recipe: Recipe, remedy: Remedy) -> bool:
     """Whether the recipe is so already: such a remedy is none."""
     if remedy.engine not in (None, recipe.engine):
         return False
@@ -117,7 +117,7 @@ def _default(engine: str, flag: str | None) -> str:
 
 def _is_inside(version: str | None, wanted: str) -> bool:
     try:
-        return version is not None and versions.inside(version.partition("+")[0], wanted)
+        return version is not None and versions.in_range(version.partition("+")[0], wanted)
     except ValueError:  # a commit is no version to compare
         return False
 

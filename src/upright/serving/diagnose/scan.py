@@ -1,4 +1,4 @@
-"""A log -> which rows of the catalogue its lines bear out, in one pass and in bounded memory.
+"""Matches the lines of a log with the catalogue's failure rows, in one pass and in bounded memory.
 
 A busy engine prints few sentences with many numbers. Without their digits nearly all lines have been seen before, and
 those are passed over at the speed of a set; only a sentence that is new is decoded and held against the rows.
@@ -14,12 +14,10 @@ from io import SEEK_END
 from itertools import islice
 from typing import BinaryIO, NamedTuple
 
-from upright.facts.catalog.rows.failure import TELLING, FailureRow
+from upright.facts.catalog.rows.failure import SPECIFICITY_ORDER, FailureRow
 from upright.facts.records.diagnosis import Sighting
-from upright.serving.diagnose import lines, marks
-from upright.serving.diagnose.literals import Sieve
-from upright.serving.diagnose.matching import ENOUGH, LAST_RESORTS, claims
-from upright.serving.diagnose.rejoining import rejoined
+from upright.serving.diagnose import lines, milestones
+from upright.serving.diagnose.literals import PatternPrefilter
 
 BLOCK_BYTES = 1 << 16
 HEAD_BYTES = TAIL_BYTES = 64 << 10
@@ -124,10 +122,10 @@ class _Reader:
     def __init__(self, rows: Sequence[FailureRow]) -> None:
         self.rows = rows
         self.beside = [(row.id, re.compile(row.beside)) for row in rows if row.beside is not None]
-        signs = (*marks.signs(), *(pattern.pattern for _, pattern in self.beside))
+        signs = (*milestones.signs(), *(pattern.pattern for _, pattern in self.beside))
         self.sieve = _sieve((*(row.pattern for row in rows), *signs))
         self.signs = re.compile("|".join(f"(?:{pattern})" for pattern in signs))
-        self.marks = [(mark.means, re.compile(mark.pattern)) for mark in marks.marks()]
+        self.marks = [(mark.means, re.compile(mark.pattern)) for mark in milestones.marks()]
         self.idle: set[bytes] = set()
         self.loud: dict[bytes, list[Meaning | None]] = {}
         self.steps = _STEPS_AT_FIRST
@@ -198,7 +196,7 @@ class _Reader:
         if not rows and not (numbers[-1] >= len(self.rows) and self.signs.search(text)):
             return None
         means = frozenset(name for name, pattern in self.marks if pattern.search(text))
-        complains = not rows and marks.complains(text)
+        complains = not rows and milestones.complains(text)
         beside = frozenset(name for name, pattern in self.beside if pattern.search(text))
         return Meaning(rows, means, complains, beside) if rows or means or complains or beside else None
 
@@ -207,10 +205,10 @@ class _Reader:
         last = [number for number in numbers if number < len(self.rows) and self.rows[number].tells in LAST_RESORTS]
         closer = [number for number in numbers if number not in set(last)]
         self.steps -= _STEPS_A_LOOK + self._price(text, closer)
-        rows = claims(text, [self.rows[number] for number in closer if number < len(self.rows)])
+        rows = matching_rows(text, [self.rows[number] for number in closer if number < len(self.rows)])
         if last and not any(row.tells in ENOUGH for row in rows):
             self.steps -= self._price(text, last)
-            rows = claims(text, [self.rows[number] for number in numbers if number < len(self.rows)])
+            rows = matching_rows(text, [self.rows[number] for number in numbers if number < len(self.rows)])
         return rows
 
     def _price(self, text: str, numbers: Sequence[int]) -> int:
@@ -218,17 +216,22 @@ class _Reader:
 
     def rejoin(self, seen: Scan) -> None:
         """Of a text that somebody pasted, the lines that were broken, if the whole tells more than a half."""
-        told = min((TELLING[hit.row.tells] for hit in seen.hits.values() if hit.row.alarms), default=len(TELLING))
+        told = min(
+            (SPECIFICITY_ORDER[hit.row.tells] for hit in seen.hits.values() if hit.row.alarms),
+            default=len(SPECIFICITY_ORDER),
+        )
         if seen.bytes > HEAD_BYTES or not told:
             return
         texts = [text for raw in seen.head.encode().split(b"\n") for text in (lines.readable(raw) or [""])[-1:]]
-        wholes = list(rejoined(self._of_the_last_start(texts)))
+        wholes = list(rejoin_lines(self._of_the_last_start(texts)))
         if not wholes:
             return
         for at, numbers in self._worth_a_look([text for _, text in wholes]).items():
             place, text = wholes[at]
-            for row in claims(text, [self.rows[number] for number in sorted(numbers) if number < len(self.rows)]):
-                if row.id not in seen.hits and TELLING[row.tells] < told:
+            for row in matching_rows(
+                text, [self.rows[number] for number in sorted(numbers) if number < len(self.rows)]
+            ):
+                if row.id not in seen.hits and SPECIFICITY_ORDER[row.tells] < told:
                     note(Meaning((row,), frozenset(), complains=False), text, place + 1, seen)
 
     def _of_the_last_start(self, texts: list[str]) -> list[str]:
@@ -250,8 +253,8 @@ class _Reader:
 
 
 @cache
-def _sieve(patterns: tuple[str, ...]) -> Sieve:
-    return Sieve(patterns)
+def _sieve(patterns: tuple[str, ...]) -> PatternPrefilter:
+    return PatternPrefilter(patterns)
 
 
 def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
@@ -317,3 +320,82 @@ def _last_lines(log: BinaryIO, size: int) -> list[str]:
     """The last lines that say anything."""
     log.seek(max(0, size - TAIL_BYTES))
     return [shown for raw in log.read(TAIL_BYTES).split(b"\n") for shown in lines.readable(raw)][-200:]
+
+
+_SPACES = re.compile(r"[ \t\u00a0]{2,}|\u00a0")
+_OF_ONE_LINE = ("cause", "consequence")
+LAST_RESORTS = ("topic", "refusal")
+"""They are asked only about a line that nothing closer claims."""
+ENOUGH = ("cause", "class", "family")
+
+
+def matching_rows(text: str, rows: Iterable[FailureRow]) -> tuple[FailureRow, ...]:
+    """A row that knows the very line goes before one that knows its class, and so on down to how engines refuse.
+    What calls itself a warning belongs to rows that know it; but a lost request is often logged as one."""
+    rows = tuple(rows)
+    readings = tuple(dict.fromkeys((text, plain_message(text))))
+    claiming = [row for row in rows if row.tells not in LAST_RESORTS and any(map(row.matches, readings))]
+    if not any(row.tells in ENOUGH for row in claiming):
+        claiming += [row for row in rows if row.tells in LAST_RESORTS and any(map(row.matches, readings))]
+    if len(claiming) > 1 or (claiming and claiming[0].tells != "cause"):
+        claiming = _most_telling(claiming, text)
+    return tuple(claiming)
+
+
+def plain_message(text: str) -> str:
+    """What was said, with single spaces."""
+    return _SPACES.sub(" ", lines.message_of(text)).strip()
+
+
+def _most_telling(claiming: Sequence[FailureRow], text: str) -> list[FailureRow]:
+    harmless, told = lines.is_harmless(text), not lines.is_information(text)
+    standing = [
+        row for row in claiming if not harmless or row.tells in _OF_ONE_LINE or (told and row.severity == "request")
+    ]
+    best = min((SPECIFICITY_ORDER[row.tells] for row in standing), default=0)
+    return [row for row in standing if SPECIFICITY_ORDER[row.tells] == best]
+
+
+MOST_LINES = 2_000
+_MOST_PIECES = 6
+_MOST_BETWEEN = 3
+"""Lines of others that may stand between the halves of a broken one."""
+_OF_A_TRACEBACK = re.compile(r"^(?:Traceback \(most recent call last\)|\s*File \"|\s*[\^~]+\s*$|\s+\w+.*[(=])")
+
+
+def rejoin_lines(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The place of the first half (from 0) and the whole, with a space where it was broken and without one."""
+    for place, text in enumerate(texts[:MOST_LINES]):
+        if lines.is_harmless(text):
+            continue
+        pieces = [
+            lines.message_of(text).strip(),
+            *_rest_of(text, texts[place + 1 : place + _MOST_PIECES + _MOST_BETWEEN]),
+        ]
+        if len(pieces) > 1 and pieces[0]:
+            yield place, " ".join(pieces)
+            yield place, "".join(pieces)
+
+
+def _rest_of(first: str, texts: Sequence[str]) -> list[str]:
+    """The pieces that go on what was broken off, past what another process quietly logged in between."""
+    pieces: list[str] = []
+    between = 0
+    for following in texts:
+        if _goes_on(following, first):
+            pieces.append(lines.message_of(following).strip())
+        elif between < _MOST_BETWEEN and lines.starts_a_line(following) and lines.is_harmless(following):
+            between += 1
+        else:
+            break
+    return pieces[: _MOST_PIECES - 1]
+
+
+def _goes_on(following: str, first: str) -> bool:
+    """A half that has no beginning of its own, or the next line of what the same process says."""
+    plain = lines.message_of(following)
+    if not plain.strip() or _OF_A_TRACEBACK.match(plain) or milestones.EXCEPTION.match(plain):
+        return False
+    return not lines.starts_a_line(following) or (
+        lines.starts_a_line(first) and lines.rank_of(following) == lines.rank_of(first)
+    )

@@ -1,11 +1,11 @@
-"""An address -> the same, unless it carries a password: addresses go into records, file names and messages."""
+"""Refuses an address that carries a password: addresses go into records, file names and messages."""
 
 from __future__ import annotations
 
 from upright.base.errors import UsageError
 
 
-def plain_address(url: str) -> str:
+def without_credentials(url: str) -> str:
     after_scheme = url.partition("://")[2] or url
     if "@" in after_scheme.partition("/")[0]:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""A question -> an Answer, from any OpenAI-compatible server.
+"""A client of any OpenAI-compatible server: sends chat requests and returns their answers.
 
 The raw response is kept whole: what a rule did not look at today may be the evidence of tomorrow.
 """
@@ -17,8 +17,8 @@ import httpx2
 
 from upright.base import bounds
 from upright.base.errors import EndpointError, UnansweredError
-from upright.base.foreign import on_one_line
-from upright.serving.endpoint.address import plain_address
+from upright.base.untrusted_text import on_one_line
+from upright.serving.endpoint.address import without_credentials
 from upright.serving.endpoint.streaming import Assembly
 
 _CHAT = "/v1/chat/completions"
@@ -83,17 +83,17 @@ class Answer:
 
     @property
     def prompt_tokens(self) -> int | None:
-        return bounds.count(self.usage.get("prompt_tokens"))
+        return bounds.checked_count(self.usage.get("prompt_tokens"))
 
     @property
     def completion_tokens(self) -> int | None:
-        return bounds.count(self.usage.get("completion_tokens"))
+        return bounds.checked_count(self.usage.get("completion_tokens"))
 
     @property
     def cached_tokens(self) -> int | None:
         """Prompt tokens that were not computed again; None if the server does not say."""
         details = self.usage.get("prompt_tokens_details")
-        return bounds.count(details.get("cached_tokens")) if isinstance(details, dict) else None
+        return bounds.checked_count(details.get("cached_tokens")) if isinstance(details, dict) else None
 
     @property
     def _choice(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Endpoint:
         timeout_seconds: float = 120,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        self.base_url = plain_address(base_url).rstrip("/").removesuffix("/v1")
+        self.base_url = without_credentials(base_url).rstrip("/").removesuffix("/v1")
         self.model = model
         self.key = key
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -150,7 +150,7 @@ class Endpoint:
     def healthy(self, path: str, *, timeout_seconds: float = 5) -> bool:
         try:
             with (
-                bounds.within(timeout_seconds),
+                bounds.time_limit(timeout_seconds),
                 self._http.stream("GET", path, timeout=timeout_seconds) as response,
             ):
                 return response.status_code == 200
@@ -186,7 +186,7 @@ class Endpoint:
         request = {"model": self.model, "messages": messages, **options}
         started = time.monotonic()
         reply = self._whole(
-            "POST", _CHAT, request, timeout_seconds, most_bytes=bounds.most_bytes(_asked_tokens(request))
+            "POST", _CHAT, request, timeout_seconds, most_bytes=bounds.answer_limit_bytes(_asked_tokens(request))
         )
         return Answer(request, self._json(reply), time.monotonic() - started)
 
@@ -218,7 +218,7 @@ class Endpoint:
         request = {"model": self.model, "messages": messages, "stream": True, **options}
         try:
             with (
-                bounds.within(_LONGEST_HOLD_SECONDS, self._timeout) as clock,
+                bounds.time_limit(_LONGEST_HOLD_SECONDS, self._timeout) as clock,
                 self._http.stream("POST", _CHAT, json=request) as response,
             ):
                 for piece in bounds.raw_pieces(response):
@@ -263,20 +263,20 @@ class Endpoint:
     @contextmanager
     def _lines(
         self, path: str, body: dict[str, Any], patience_seconds: float
-    ) -> Iterator[tuple[Iterator[bytes], bounds.Clock]]:
+    ) -> Iterator[tuple[Iterator[bytes], bounds.Deadline]]:
         """The lines of a stream that was not refused, and the clock that ends it."""
-        longest = bounds.longest_seconds(patience_seconds, _asked_tokens(body))
+        longest = bounds.answer_limit_seconds(patience_seconds, _asked_tokens(body))
         request = self._http.build_request("POST", path, json=body, timeout=patience_seconds)
-        with bounds.within(longest, patience_seconds) as clock:
+        with bounds.time_limit(longest, patience_seconds) as clock:
             response = self._sent(path, request)
             try:
                 if response.status_code != 200:
                     raise self._refusal(path, response.status_code, _start_of(response), response.headers)
-                yield bounds.lines(response, bounds.most_bytes(_asked_tokens(body))), clock
+                yield bounds.lines(response, bounds.answer_limit_bytes(_asked_tokens(body))), clock
             except httpx2.TimeoutException:
                 raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
             except httpx2.HTTPError as error:
-                raise _CutError(bounds.fault(error)) from None
+                raise _CutError(bounds.describe_failure(error)) from None
             except bounds.ExceededError as error:
                 raise self._beyond(path, error) from None
             finally:
@@ -298,7 +298,7 @@ class Endpoint:
     def _reply(
         self, path: str, request: httpx2.Request, timeout_seconds: float, most_bytes: int, *, refuse: bool = False
     ) -> _Reply:
-        with bounds.within(timeout_seconds):
+        with bounds.time_limit(timeout_seconds):
             response = self._sent(path, request)
             port = _local_port(response)
             try:
@@ -308,7 +308,7 @@ class Endpoint:
             except httpx2.TimeoutException:
                 raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
             except httpx2.HTTPError as error:
-                raise EndpointError(f"{self.base_url}{path} {bounds.fault(error)}") from None
+                raise EndpointError(f"{self.base_url}{path} {bounds.describe_failure(error)}") from None
             except bounds.ExceededError as error:
                 raise self._beyond(path, error) from None
             finally:
@@ -331,7 +331,7 @@ class Endpoint:
 
     def _unreachable(self, path: str, error: Exception) -> EndpointError:
         return EndpointError(
-            f"{self.base_url}{path} {bounds.fault(error)}",
+            f"{self.base_url}{path} {bounds.describe_failure(error)}",
             hint="is a server running at that address? upright ps lists those of ours",
         )
 
@@ -355,7 +355,7 @@ class Endpoint:
 
     def _decoded(self, reply: _Reply) -> Any:
         try:
-            return bounds.parsed(reply.content)  # broken bytes are for the guards to see
+            return bounds.parse_peer_json(reply.content)  # broken bytes are for the guards to see
         except bounds.ExceededError as error:
             raise EndpointError(f"{reply.url} {error}") from None
         except ValueError:
@@ -368,11 +368,11 @@ class _CutError(Exception):
 
 def _asked_tokens(request: dict[str, Any]) -> int | None:
     """The longest answer that was asked for."""
-    return bounds.count(request.get("max_tokens") or request.get("max_completion_tokens"))
+    return bounds.checked_count(request.get("max_tokens") or request.get("max_completion_tokens"))
 
 
 def _start_of(response: httpx2.Response) -> str:
-    return bounds.beginning(response).decode("utf-8", "replace")
+    return bounds.first_bytes(response).decode("utf-8", "replace")
 
 
 def _local_port(response: httpx2.Response) -> int | None:

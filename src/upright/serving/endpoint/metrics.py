@@ -1,4 +1,4 @@
-"""Prometheus text -> what an engine counts about itself, by names that are the same for every engine.
+"""An engine's metrics, read from Prometheus text, by names that are the same for every engine.
 
 How each engine spells a figure is its own to say (`engines.facets.metrics`). What an engine does not export is None; a
 counter that it exports and has not moved is 0.
@@ -108,7 +108,7 @@ _COUNTERS = (
     "first_token_seconds",
 )  # fmt: skip
 
-LARGEST = frozenset({"kv_usage", "kv_block_tokens", "accept_length", "accept_rate"})
+TAKEN_AS_MAXIMUM = frozenset({"kv_usage", "kv_block_tokens", "accept_length", "accept_rate"})
 # A router's figures are of what its workers have of it (smg 1.13.0 /metrics).
 ROUTER_NAMES = MetricNames(
     title="smg",
@@ -121,23 +121,28 @@ _FIELDS = tuple(field.name for field in fields(Metrics) if field.name not in ("e
 
 
 @cache
-def names() -> tuple[MetricNames, ...]:
+def metric_names() -> tuple[MetricNames, ...]:
     """Every engine's, and the router's; a fork that writes its origin's names is not asked twice."""
     kinds = {id(engine.metrics): engine.metrics for engine in ENGINES.values()}
     return (*kinds.values(), ROUTER_NAMES)
 
 
 @cache
-def spellings(field: str) -> tuple[str, ...]:
+def metric_spellings(field: str) -> tuple[str, ...]:
     """Every name of a field; the first that is there counts."""
-    return tuple(name for known in names() for name in known.fields.get(field, ()))
+    return tuple(name for known in metric_names() for name in known.fields.get(field, ()))
 
 
 @cache
-def responses() -> Mapping[str, str]:
+def response_counters() -> Mapping[str, str]:
     """Counters of a web server's answers -> the label that holds the status; names of one's own come first."""
-    own = {name: label for known in names() for name, label in known.responses.items() if name.startswith(known.prefix)}
-    return own | {name: label for known in names() for name, label in known.responses.items()}
+    own = {
+        name: label
+        for known in metric_names()
+        for name, label in known.responses.items()
+        if name.startswith(known.prefix)
+    }
+    return own | {name: label for known in metric_names() for name, label in known.responses.items()}
 
 
 def read_metrics(text: str) -> Metrics:
@@ -146,11 +151,11 @@ def read_metrics(text: str) -> Metrics:
     for sample in _once(_samples(text)):
         samples.setdefault(sample.name, []).append(sample)
     figures: dict[str, float | tuple[float, ...] | None] = {field: _figure(field, samples) for field in _FIELDS}
-    for known in names():
+    for known in metric_names():
         if known.labelled is not None:
             figures |= _labelled(known.labelled, samples.get(known.labelled.metric, ()))
     figures["errors"] = _errors(samples)
-    positions = (name for known in names() for name in known.positions if name in samples)
+    positions = (name for known in metric_names() for name in known.positions if name in samples)
     figures["accepted_at"] = _positions(samples[name] if (name := next(positions, "")) else ())
     return Metrics(**_completed(figures))  # type: ignore[arg-type]
 
@@ -182,7 +187,7 @@ def _named(name: str) -> str:
 
 @cache
 def _prefixes() -> tuple[tuple[str, str], ...]:
-    return tuple(pair for known in names() for pair in known.written.items())
+    return tuple(pair for known in metric_names() for pair in known.written.items())
 
 
 def _once(samples: Iterator[_Sample]) -> Iterable[_Sample]:
@@ -198,18 +203,18 @@ def _once(samples: Iterator[_Sample]) -> Iterable[_Sample]:
 
 
 def _figure(field: str, samples: Mapping[str, list[_Sample]]) -> float | None:
-    name = next((name for name in spellings(field) if name in samples), None)
+    name = next((name for name in metric_spellings(field) if name in samples), None)
     known = [sample for sample in samples[name] if isfinite(sample.value)] if name else []
     if not known or name is None:
         return None
     if (unit := _units().get(name)) is not None:
         return unit * max(_by_replica(known).values())
-    return max(sample.value for sample in known) if field in LARGEST else sum(sample.value for sample in known)
+    return max(sample.value for sample in known) if field in TAKEN_AS_MAXIMUM else sum(sample.value for sample in known)
 
 
 @cache
 def _units() -> Mapping[str, float]:
-    return {name: unit for known in names() for name, unit in known.units.items()}
+    return {name: unit for known in metric_names() for name, unit in known.units.items()}
 
 
 def _by_replica(samples: Iterable[_Sample]) -> dict[str | None, float]:
@@ -222,7 +227,7 @@ def _by_replica(samples: Iterable[_Sample]) -> dict[str | None, float]:
 
 
 def _errors(samples: Mapping[str, list[_Sample]]) -> float | None:
-    for name, label in responses().items():
+    for name, label in response_counters().items():
         if name in samples:
             return sum(sample.value for sample in samples[name] if sample.labels.get(label, "").startswith("5"))
     return None

@@ -1,4 +1,4 @@
-"""llama.cpp's /slots -> how full its cache is, and the tokens of requests that still run: its metrics have neither."""
+"""llama.cpp's /slots: how full its cache is, and the tokens of requests that still run. Its metrics have neither."""
 
 from __future__ import annotations
 

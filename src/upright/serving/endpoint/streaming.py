@@ -1,4 +1,4 @@
-"""Lines of a stream -> the response that it would have been in one piece."""
+"""Puts a streamed response together, as it would have been in one piece."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Assembly:
             self._done = True
             return False
         try:
-            return self._take_chunk(bounds.parsed(payload))
+            return self._take_chunk(bounds.parse_peer_json(payload))
         except (ValueError, TypeError, AttributeError, OverflowError, bounds.ExceededError):
             self._broken = self._broken or payload[:200]
             return False

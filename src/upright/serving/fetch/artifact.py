@@ -1,4 +1,4 @@
-"""MODEL -> its files on this disk, verified, under the names that engines take."""
+"""Fetches a model's files to this disk, verified, under the names that engines take; finds those that are here."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from upright.base import units
-from upright.base.errors import FetchError
+from upright.base.errors import FetchError, ReadError
 from upright.facts.records.base import Part
+from upright.models.reading.cache import snapshot
 from upright.models.reading.hub import Hub, ListedFile, Traffic
+from upright.models.reading.places import LocalDirectory
+from upright.models.reading.selection import choose
+from upright.models.reading.source import parse_hub_reference
 from upright.serving.fetch.download import Download, file_hash
-from upright.serving.fetch.need import Need, Surveyed, survey
+from upright.serving.fetch.need import FetchNeed, FetchSurvey, survey
 from upright.serving.fetch.progress import FetchProgress
 
 CONNECTIONS = 8
@@ -25,7 +29,7 @@ _PIECE_BYTES = 4 << 20
 class Fetched(Part):
     """What a fetch brought."""
 
-    need: Need
+    need: FetchNeed
     """What was to be fetched, and what of it was here before."""
     received_bytes: int
     """What came over the wire, listings included."""
@@ -62,7 +66,7 @@ def fetch(
     patient = replace(hub or Hub.of_this_machine(), patience=_PATIENCE)
     surveyed = survey(source, revision, folder, patient, traffic)
     try:
-        refuse_without_room(surveyed.need)
+        refuse_without_space(surveyed.need)
         refetched = _bring(surveyed, traffic, connections, verify, on_progress or _nobody)
     finally:
         surveyed.repository.close()
@@ -76,23 +80,30 @@ def fetch(
     )
 
 
-def refuse_without_room(need: Need) -> None:
+def refuse_without_space(need: FetchNeed) -> None:
     room = need.room
     if not room.lacking_bytes:
         return
     other = next(iter(room.elsewhere), None)
     where = (
-        f"{other.folder} has {units.size(other.free_bytes)} free: name it with -o, or set HF_HOME" if other else None
+        f"{other.folder} has {units.format_size(other.free_bytes)} free: name it with -o, or set HF_HOME"
+        if other
+        else None
     )
     raise FetchError(
-        f"{need.source} needs {units.size(room.needed_bytes)} and {room.folder} has {units.size(room.free_bytes)}: "
-        f"{units.size(room.lacking_bytes)} are missing",
+        f"{need.source} needs {units.format_size(room.needed_bytes)} and {room.folder} has "
+        f"{units.format_size(room.free_bytes)}: "
+        f"{units.format_size(room.lacking_bytes)} are missing",
         hint=where or "make room, or set HF_HOME to a larger disk",
     )
 
 
 def _bring(
-    surveyed: Surveyed, traffic: Traffic, connections: int, verify: bool, on_progress: Callable[[FetchProgress], None]
+    surveyed: FetchSurvey,
+    traffic: Traffic,
+    connections: int,
+    verify: bool,
+    on_progress: Callable[[FetchProgress], None],
 ) -> int:
     """Fill the need; how many files had to be fetched again."""
     layout = surveyed.layout
@@ -115,7 +126,7 @@ def _bring(
     return download.refetched_files + len(wrong)
 
 
-def _wrong(surveyed: Surveyed, files: list[ListedFile]) -> list[ListedFile]:
+def _wrong(surveyed: FetchSurvey, files: list[ListedFile]) -> list[ListedFile]:
     """Files whose bytes are not what the hub says."""
     return [
         file
@@ -140,3 +151,15 @@ def _tidy(folder: Path) -> None:
 
 def _nobody(progress: FetchProgress) -> None:
     """The progress of a caller who does not ask."""
+
+
+def find_weights(source: str, revision: str | None = None) -> Path | None:
+    """What an engine is told; without a revision that of the source, or of `main` as it was fetched last."""
+    named = parse_hub_reference(source)
+    if named is None or (folder := snapshot(named.repo, revision or named.revision)) is None:
+        return None
+    try:
+        choice = choose(LocalDirectory(folder).names(), named.quant, named.repo)
+    except ReadError:  # not all of its parts are here
+        return None
+    return folder / choice.engine_name

@@ -1,4 +1,4 @@
-"""A repository -> its weights, arriving while the caller checks everything that needs none."""
+"""A fetch in the background, while the caller checks everything that needs no weights."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import threading
 from collections.abc import Callable
 
 from upright.base.errors import FetchError
-from upright.serving.fetch.artifact import fetch, refuse_without_room
-from upright.serving.fetch.need import Need, need
+from upright.serving.fetch.artifact import fetch, refuse_without_space
+from upright.serving.fetch.need import FetchNeed, fetch_need
 from upright.serving.fetch.progress import FetchProgress
 
 
-class Arriving:
+class BackgroundFetch:
     """A fetch in a thread of its own; leave the `with` block and it ends."""
 
-    def __init__(self, may: Callable[[Need], None], on_progress: Callable[[FetchProgress], None]) -> None:
+    def __init__(self, may: Callable[[FetchNeed], None], on_progress: Callable[[FetchProgress], None]) -> None:
         """`may` sees what a fetch costs before it begins, and raises if it must not be."""
         self._may, self._on_progress = may, on_progress
         self._thread: threading.Thread | None = None
@@ -23,8 +23,8 @@ class Arriving:
 
     def begin(self, source: str, revision: str | None) -> str:
         """Where the weights of that commit will be."""
-        wanted = need(source, revision=revision)
-        refuse_without_room(wanted)
+        wanted = fetch_need(source, revision=revision)
+        refuse_without_space(wanted)
         self._may(wanted)
         self._thread = threading.Thread(target=self._fetch, args=(source, wanted.revision), daemon=True)
         self._thread.start()
@@ -42,7 +42,7 @@ class Arriving:
         if self._failure is not None:
             raise self._failure
 
-    def __enter__(self) -> Arriving:
+    def __enter__(self) -> BackgroundFetch:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Files of a repository -> whole and verified files, over several connections.
+"""Downloads the files of a repository over several connections, and verifies them.
 
 Workers take chunks in order; one thread hashes behind them while the bytes are still in memory. All that is known is on
 the disk at every moment, so that an end of any kind needs no clean-up.
@@ -19,7 +19,7 @@ from upright.base import units
 from upright.base.errors import FetchError
 from upright.models.reading.hub import ListedFile, RemoteBlob, Repository, Traffic
 from upright.serving.fetch.layout import FetchLayout
-from upright.serving.fetch.partial import Partial
+from upright.serving.fetch.partial import PartialFile
 from upright.serving.fetch.progress import FetchProgress, Pace
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class DownloadJob:
     """One file to fetch."""
 
     file: ListedFile
-    partial: Partial
+    partial: PartialFile
     blob: RemoteBlob
     hashed_bytes: int = 0
     tries: int = 1
@@ -221,7 +221,7 @@ class Download:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             missing = sum(job.file.size_bytes - job.done_bytes for job in self._jobs)
             return FetchError(
-                f"{self._layout.parts} cannot be written: {error.strerror}; {units.size(missing)} are missing",
+                f"{self._layout.parts} cannot be written: {error.strerror}; {units.format_size(missing)} are missing",
                 hint="make room and fetch again: what came is kept",
             )
         if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""A listed file -> where it lies on this disk, unfinished and whole.
+"""Where a file of a repository lies on this disk, unfinished and whole.
 
 The hub cache's own layout, so that vLLM, SGLang and `hf` find what was fetched and we find what they fetched; or a
 plain folder, where a person wants the files themselves.
@@ -18,7 +18,7 @@ from upright.base.errors import FetchError
 from upright.facts.store import write_atomically
 from upright.models.reading.cache import cache_folder, repository_folder
 from upright.models.reading.hub import ListedFile
-from upright.serving.fetch.partial import Partial
+from upright.serving.fetch.partial import PartialFile
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class FetchLayout:
         """Whether it is here, by its length. In the cache its name is its hash; a plain folder's are hashed again."""
         return any(_length(path) == file.size_bytes for path in self._places(file))
 
-    def partial(self, file: ListedFile) -> Partial:
-        return Partial(self.parts / f"{self.key(file)}.part", file.size_bytes)
+    def partial(self, file: ListedFile) -> PartialFile:
+        return PartialFile(self.parts / f"{self.key(file)}.part", file.size_bytes)
 
     def place(self, file: ListedFile, fetched: Path | None = None) -> None:
         """Give the file its name: the last step, so that a name is always a whole file."""

@@ -17,7 +17,7 @@ _HEADER = struct.Struct("<8sQQ36s4x")
 _COUNTER = struct.Struct("<Q")
 
 
-class Partial:
+class PartialFile:
     """Use `open` before writing; several threads may write, each its own chunk."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:

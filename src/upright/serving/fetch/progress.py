@@ -1,4 +1,4 @@
-"""Bytes as they come -> how much, how fast, how long still."""
+"""Progress of a fetch: bytes done, rate, time left."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Recipe -> Deployment."""
 
-from upright.serving.launch.launch import address as address
-from upright.serving.launch.launch import goes_on as goes_on
+from upright.serving.launch.launch import base_url_for as base_url_for
+from upright.serving.launch.launch import is_starting as is_starting
 from upright.serving.launch.launch import launch as launch
 from upright.serving.launch.launch import refuse_missing_runtime as refuse_missing_runtime
 from upright.serving.launch.launch import refuse_taken_port as refuse_taken_port

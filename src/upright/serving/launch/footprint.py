@@ -1,4 +1,4 @@
-"""A deployment -> what its engine and its machine hold now, by one short question that ssh can carry too.
+"""System RAM and processor time that a deployment's engine and machine use now, by one short question.
 
 Cheap enough to be asked every second under load, which smaps_rollup of a large engine is not: pages that processes
 share are counted in each of them, so this is for growth, and `resident` for how much it is.

@@ -1,4 +1,4 @@
-"""Recipe + remedies -> a deployment that stands, and the way to it.
+"""Starts a recipe, and applies the catalogue's remedies until the deployment stands or none is left.
 
 One change at a time, never the same recipe twice, and a bound on both; every attempt is on disk before the next begins.
 What only a person may do (patch an installed engine, clear ACS, fetch another file) is said, and ends the healing.
@@ -21,11 +21,11 @@ from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.diagnosis import Attempt, Attempts, Diagnosis, Remedy, Sighting
 from upright.facts.records.evidence import Evidence
 from upright.facts.records.recipe import Recipe
-from upright.facts.store import DeploymentDir, Refused
-from upright.serving.diagnose import Around, apply, diagnose, diagnose_file, machine
+from upright.facts.store import DeploymentDir, RefusedStart
+from upright.serving.diagnose import LogContext, apply_remedy, diagnose, diagnose_file, machine
 from upright.serving.launch import logs
 from upright.serving.launch.launch import launch, refuse_taken_port, restart, status, stop
-from upright.serving.launch.workers import workers
+from upright.serving.launch.workers import recorded_workers
 
 MOST_ATTEMPTS = 8
 MOST_STEPS = 4
@@ -36,12 +36,12 @@ Start = Callable[[Recipe], Deployment]
 """Starts that recipe, the first time or again, and returns when it answered; LaunchError if it falls."""
 Check = Callable[[Deployment], Sighting | None]
 """A deployment that answered -> what is wrong with its answers, or None."""
-Mover = Callable[[Recipe, Remedy], Recipe | None]
+RecipeChanger = Callable[[Recipe, Remedy], Recipe | None]
 """A change that is more than an edit: another engine, another artifact."""
 
 
 @dataclass(frozen=True)
-class Healed:
+class HealingResult:
     """What came of it. Without a deployment it does not stand."""
 
     deployment: Deployment | None
@@ -57,10 +57,10 @@ def heal(
     *,
     start: Start | None = None,
     check: Check | None = None,
-    movers: Mapping[str, Mover] | None = None,
+    movers: Mapping[str, RecipeChanger] | None = None,
     most: int = MOST_ATTEMPTS,
     on_attempt: Callable[[Attempt], None] | None = None,
-) -> Healed:
+) -> HealingResult:
     """Start it; while it falls and the catalogue knows a change that was not tried, change that and start again."""
     way = directory.read(Attempts) if directory.has(Attempts) else Attempts(name=directory.name)
     tried = _Tried(movers or {})
@@ -75,7 +75,7 @@ def heal(
         if on_attempt is not None:
             on_attempt(attempt)
         if diagnosis is None:
-            return Healed(deployment, way, None)
+            return HealingResult(deployment, way, None)
         next_change = tried.next(recipe, diagnosis)
         if next_change is None:
             return _given_up(directory, way, diagnosis, _why_no_more(diagnosis))
@@ -83,29 +83,29 @@ def heal(
     return _given_up(directory, way, diagnosis, f"{most} attempts were made, and none stands")
 
 
-def why_refused(refused: Refused) -> Diagnosis:
+def diagnose_refusal(refused: RefusedStart) -> Diagnosis:
     """Of an `up` that started nothing."""
     sighting = Sighting(where="host", text=f"up refused: {refused.message}")
     notes = (f"of `up {refused.model}` at {refused.at}, which started nothing",)
-    around = Around(
+    around = LogContext(
         failed=True, stood=False, machine=(sighting,), notes=notes + ((refused.hint,) if refused.hint else ())
     )
     return diagnose(io.BytesIO(), subject=f"up {refused.model}", around=around)
 
 
-def why_before(directory: DeploymentDir) -> Diagnosis:
+def diagnose_previous_start(directory: DeploymentDir) -> Diagnosis:
     """Of the start before this one, by its log alone: the machine has moved on, and so may the recipe have."""
-    older = logs.previous(directory)
+    older = logs.earlier_logs(directory)
     if not older:
         raise UsageError(
             f"{directory.name} was started only once: there is no start before this one",
             hint=f"upright diagnose {directory.name}",
         )
-    around = Around(engine=status(directory).engine, notes=("of the start before this one, by its log alone",))
+    around = LogContext(engine=status(directory).engine, notes=("of the start before this one, by its log alone",))
     return diagnose_file(older[-1], subject=directory.name, around=around)
 
 
-def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()) -> Diagnosis:
+def diagnose_deployment(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()) -> Diagnosis:
     """Why it fell, or what it is doing: its log, what the machine says of it, and what is known beside."""
     deployment, recipe = status(directory), directory.read(Recipe)
     running = deployment.state in RUNNING
@@ -114,12 +114,12 @@ def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()
     question = machine.RunQuestion(
         since=deployment.created_at,
         pids=tuple(process.pid for process in (deployment.process, deployment.supervisor) if process is not None),
-        workers=workers(directory),
+        workers=recorded_workers(directory),
         port=recipe.port,
         paths=(str(directory.path),),
         died=not running,
     )
-    around = Around(
+    around = LogContext(
         engine=deployment.engine,
         exit_code=None if running else deployment.exit_code,
         failed=failed,
@@ -127,7 +127,7 @@ def why(directory: DeploymentDir, host: Host, *, said: tuple[Sighting, ...] = ()
         hung=deployment.state == "hung",
         reason=deployment.reason,
         silent_seconds=_silent_seconds(directory) if running else None,
-        machine=(*said, *(machine.ask(host, question) if failed or running else ())),
+        machine=(*said, *(machine.ask_machine(host, question) if failed or running else ())),
         recipe=recipe,
     )
     if not directory.log.exists():
@@ -153,7 +153,7 @@ def _proved(directory: DeploymentDir, recipe: Recipe) -> tuple[Sighting, ...]:
 class _Tried:
     """What has been tried, and what is left."""
 
-    def __init__(self, movers: Mapping[str, Mover]) -> None:
+    def __init__(self, movers: Mapping[str, RecipeChanger]) -> None:
         self.movers = movers
         self.recipes: set[tuple[object, ...]] = set()
         self.steps: Counter[tuple[str, str, str | None]] = Counter()
@@ -166,7 +166,7 @@ class _Tried:
         for remedy in cause.remedies if cause is not None else ():
             step = (cause.code if cause else "", remedy.do, remedy.name)
             mover = self.movers.get(remedy.do)
-            changed = mover(recipe, remedy) if mover else apply(recipe, remedy, free_port=_free_port(remedy))
+            changed = mover(recipe, remedy) if mover else apply_remedy(recipe, remedy, free_port=_free_port(remedy))
             if changed is None or _words(changed) in self.recipes or self.steps[step] >= MOST_STEPS:
                 continue
             self.steps[step] += 1
@@ -193,17 +193,23 @@ def _attempt(
         deployment = start(recipe)
         sighting = check(deployment) if check is not None else None
     except LaunchError:
-        return None, why(directory, host), time.monotonic() - started
+        return None, diagnose_deployment(directory, host), time.monotonic() - started
     seconds = time.monotonic() - started
-    return deployment, (why(directory, host, said=(sighting,)) if sighting is not None else None), seconds
+    return (
+        deployment,
+        (diagnose_deployment(directory, host, said=(sighting,)) if sighting is not None else None),
+        seconds,
+    )
 
 
 def _port_held(recipe: Recipe, directory: DeploymentDir, host: Host, error: LaunchError) -> Diagnosis:
     """The engine was not even started, so there is no log of this attempt."""
-    asked = machine.ask(host, machine.RunQuestion(since=utc_now(), port=recipe.port))
+    asked = machine.ask_machine(host, machine.RunQuestion(since=utc_now(), port=recipe.port))
     held = [sighting for sighting in asked if sighting.text.startswith("ss: port")]
     sightings = held or [Sighting(where="host", text=f"ss: port {recipe.port} is held by another process")]
-    around = Around(engine=recipe.engine, failed=True, reason=error.message, machine=tuple(sightings), recipe=recipe)
+    around = LogContext(
+        engine=recipe.engine, failed=True, reason=error.message, machine=tuple(sightings), recipe=recipe
+    )
     return diagnose(io.BytesIO(), subject=directory.name, around=around)
 
 
@@ -229,12 +235,12 @@ def _told(
     )
 
 
-def _given_up(directory: DeploymentDir, way: Attempts, diagnosis: Diagnosis | None, reason: str) -> Healed:
+def _given_up(directory: DeploymentDir, way: Attempts, diagnosis: Diagnosis | None, reason: str) -> HealingResult:
     if directory.has(Deployment):
         stop(directory)  # what stands and answers nonsense does not go on answering
     way = way.model_copy(update={"stopped": reason})
     directory.write(way)
-    return Healed(None, way, diagnosis)
+    return HealingResult(None, way, diagnosis)
 
 
 def _why_no_more(diagnosis: Diagnosis) -> str:

@@ -1,4 +1,4 @@
-"""Recipe -> an engine that is really up, in a process that outlives the terminal.
+"""Launches a recipe: an engine that is really up, in a process that outlives the terminal.
 
 `launch` writes the records and starts the supervisor; the supervisor alone writes the state from then on. `status` is
 true even after `kill -9` of everything: a state whose supervisor is gone is put right by whoever looks next.
@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from upright.base.errors import LaunchError, StoreError
-from upright.base.host import Host, LocalHost, SshHost, handed_on
-from upright.base.host.environment import To
+from upright.base.host import Host, LocalHost, SshHost, passed_environment
+from upright.base.host.environment import Recipient
 from upright.base.progress import utc_now
-from upright.engines.advisories import refuse
-from upright.engines.constraints import refuse as refuse_forbidden
+from upright.engines.advisories import refuse_advisories
+from upright.engines.constraints import refuse_breaches as refuse_forbidden
 from upright.facts.records.deployment import RUNNING, Change, Deployment, Keeping
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir, write_atomically
-from upright.serving.launch.locks import handing_over, is_supervised, supervising
+from upright.serving.launch.locks import inheritable_lock, is_supervised, supervisor_lock
 from upright.serving.launch.places import place_of
 from upright.serving.launch.processes import alive, boot_id, end_group, send
 from upright.serving.launch.runtimes import RUNTIMES
@@ -54,12 +54,12 @@ def launch(
             f"{recipe.nodes} boxes hold this model together, and one alone would wait for the others for ever",
             hint="upright render MODEL --nodes 2 --to shell writes a script for each box",
         )
-    refuse(recipe)
+    refuse_advisories(recipe)
     refuse_forbidden(recipe)
-    base_url = address(recipe, machine, port)
+    base_url = base_url_for(recipe, machine, port)
     refuse_taken_port(base_url)
     refuse_missing_runtime(recipe, LocalHost() if machine is None else SshHost(machine))
-    refuse_unset(recipe, machine)
+    refuse_unset_variables(recipe, machine)
     directory.key()
     directory.write(recipe)
     now = utc_now()
@@ -77,7 +77,7 @@ def launch(
             **_of_recipe(recipe, directory),
         )
     )
-    with handing_over(directory) as lock:
+    with inheritable_lock(directory) as lock:
         _start_supervisor(directory, lock)
     return _wait_until_ready(directory, on_change)
 
@@ -89,20 +89,20 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
     """
     present, old = status(directory), directory.read(Recipe)
     wanted = recipe or old
-    refuse(wanted)
+    refuse_advisories(wanted)
     refuse_forbidden(wanted)
     base_url = wanted.base_url if present.machine is None else present.base_url
     refuse_missing_runtime(wanted, LocalHost() if present.machine is None else SshHost(present.machine))
-    refuse_unset(wanted, present.machine)
+    refuse_unset_variables(wanted, present.machine)
     if base_url != present.base_url:
         refuse_taken_port(base_url)
     stopped = stop(directory)
     refuse_taken_port(base_url)
-    with handing_over(directory) as lock:
+    with inheritable_lock(directory) as lock:
         if wanted != old:
             _set_aside(directory, old)
             directory.write(wanted)
-        again = changed(
+        again = with_fields(
             stopped,
             made_from=(wanted.reference,),
             state="planned",
@@ -132,10 +132,14 @@ def _righted(directory: DeploymentDir, *, stopped: bool) -> Deployment:
     if deployment.state not in RUNNING:
         return deployment
     if alive(deployment.supervisor):
-        return deployment if _is_current(deployment) else changed(deployment, state="degraded", reason=_NOT_YET_WRITTEN)
+        return (
+            deployment
+            if _is_current(deployment)
+            else with_fields(deployment, state="degraded", reason=_NOT_YET_WRITTEN)
+        )
     if deployment.machine is not None:
         return _taken_up(directory)
-    with supervising(directory) as ours:
+    with supervisor_lock(directory) as ours:
         deployment = directory.read(Deployment)
         if not ours or deployment.state not in RUNNING:
             return deployment
@@ -146,7 +150,7 @@ def _righted(directory: DeploymentDir, *, stopped: bool) -> Deployment:
         if deployment.supervisor is not None and deployment.supervisor.boot_id not in (None, boot_id()):
             reason = "the machine was restarted, and its engine is gone"
         state, reason = ("stopped", "stopped on request") if stopped else ("failed", reason)
-        ended = changed(deployment, state=state, reason=reason, progress=None)
+        ended = with_fields(deployment, state=state, reason=reason, progress=None)
         with suppress(StoreError):  # it is true all the same, and whoever looks next tries again
             directory.write(ended)
         return ended
@@ -187,7 +191,7 @@ def ending_seconds(runtime: str) -> float:
     return 10 if runtime == "process" else 40
 
 
-def goes_on(directory: DeploymentDir, *, patience_seconds: float = 5) -> bool:
+def is_starting(directory: DeploymentDir, *, patience_seconds: float = 5) -> bool:
     """Whether an engine comes up though nobody waits for it any more."""
     deadline = time.monotonic() + patience_seconds
     while directory.has(Deployment):
@@ -198,12 +202,12 @@ def goes_on(directory: DeploymentDir, *, patience_seconds: float = 5) -> bool:
     return False
 
 
-def changed(deployment: Deployment, **fields: Any) -> Deployment:
+def with_fields(deployment: Deployment, **fields: Any) -> Deployment:
     """The same deployment with other fields; a new state is a new line of its history."""
     return deployment.changed(utc_now(), **fields)
 
 
-def address(recipe: Recipe, machine: str | None = None, port: int | None = None) -> str:
+def base_url_for(recipe: Recipe, machine: str | None = None, port: int | None = None) -> str:
     """Where it will answer, from here: where it binds, or our end of a tunnel."""
     return recipe.base_url if machine is None else f"http://127.0.0.1:{port or recipe.port}"
 
@@ -232,7 +236,7 @@ def refuse_missing_runtime(recipe: Recipe, host: Host) -> None:
         )
 
 
-def refuse_unset(recipe: Recipe, machine: str | None) -> None:
+def refuse_unset_variables(recipe: Recipe, machine: str | None) -> None:
     """A variable that the recipe hands on, and that is not there. What another machine has is seen there only."""
     missing = [name for name in recipe.passed if name not in os.environ]
     if missing and machine is None:
@@ -268,7 +272,7 @@ def _taken_up(directory: DeploymentDir) -> Deployment:
     """An engine on another machine does not die with its supervisor here: a new one takes it up."""
     if not is_supervised(directory):
         try:
-            with handing_over(directory) as lock:
+            with inheritable_lock(directory) as lock:
                 _start_supervisor(directory, lock)
         except LaunchError:
             if not is_supervised(directory):  # else somebody else was quicker, and all is well
@@ -301,7 +305,7 @@ def _start_supervisor(directory: DeploymentDir, lock: int) -> None:
             cwd="/",
         )
     if (code := starting.wait()) != 0:
-        directory.write(changed(directory.read(Deployment), state="failed", reason="its supervisor did not start"))
+        directory.write(with_fields(directory.read(Deployment), state="failed", reason="its supervisor did not start"))
         raise LaunchError(
             f"the supervisor of {directory.name} did not start (code {code})",
             hint=f"cat {directory.path / 'supervisor.log'}",
@@ -311,8 +315,12 @@ def _start_supervisor(directory: DeploymentDir, lock: int) -> None:
 def _supervisors_environment(directory: DeploymentDir) -> dict[str, str]:
     """What it needs itself and what it hands on: an engine can read the environment of a process of the same person."""
     recipe = directory.read(Recipe)
-    kinds: tuple[To, ...] = ("supervisor", "engine" if recipe.runtime == "process" else "client")
-    return {name: setting for to in kinds for name, setting in handed_on(os.environ, to, named=recipe.passed).items()}
+    kinds: tuple[Recipient, ...] = ("supervisor", "engine" if recipe.runtime == "process" else "client")
+    return {
+        name: setting
+        for to in kinds
+        for name, setting in passed_environment(os.environ, to, named=recipe.passed).items()
+    }
 
 
 def _wait_until_ready(directory: DeploymentDir, on_change: Progress | None) -> Deployment:

@@ -1,4 +1,4 @@
-"""A deployment's directory -> who has it: its supervisor, whoever is only trying it out, whoever changes its recipe.
+"""The kernel locks of a deployment's directory: its supervisor's, a trial's, a recipe change's.
 
 All are kernel locks: whoever holds one may be killed at any moment, and there is nothing to put right.
 """
@@ -20,14 +20,14 @@ _A_LOOK_SECONDS = 1.0
 
 
 @contextmanager
-def supervising(directory: DeploymentDir) -> Iterator[bool]:
+def supervisor_lock(directory: DeploymentDir) -> Iterator[bool]:
     """Holds the deployment's lock; yields False if another process has it. Its holder alone writes the state."""
     with _locked(directory.path / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
         yield ours
 
 
 @contextmanager
-def handing_over(directory: DeploymentDir) -> Iterator[int]:
+def inheritable_lock(directory: DeploymentDir) -> Iterator[int]:
     """The same lock as a descriptor that a supervisor inherits: whoever starts one may be killed, and it is held."""
     deadline = time.monotonic() + _A_LOOK_SECONDS
     with _opened(directory.path / "lock") as descriptor:
@@ -44,25 +44,25 @@ def handing_over(directory: DeploymentDir) -> Iterator[int]:
 
 
 def is_supervised(directory: DeploymentDir) -> bool:
-    with supervising(directory) as ours:
+    with supervisor_lock(directory) as ours:
         return not ours
 
 
 @contextmanager
-def inherited(descriptor: int) -> Iterator[bool]:
+def inherited_lock(descriptor: int) -> Iterator[bool]:
     """The lock that `handing_over` gave to this process."""
     os.set_inheritable(descriptor, False)
     yield True
 
 
 @contextmanager
-def trying(directory: DeploymentDir) -> Iterator[None]:
+def without_restarts(directory: DeploymentDir) -> Iterator[None]:
     """Meanwhile a crash is an answer: the engine is not started again. Afterwards it is kept as its record says."""
     with _locked(directory.path / "trial", fcntl.LOCK_SH):
         yield
 
 
-def is_tried(directory: DeploymentDir) -> bool:
+def restarts_suspended(directory: DeploymentDir) -> bool:
     if not (directory.path / "trial").exists():
         return False  # nobody ever did, and asking needs nothing of the disk
     with _locked(directory.path / "trial", fcntl.LOCK_EX | fcntl.LOCK_NB) as nobody:
@@ -70,7 +70,7 @@ def is_tried(directory: DeploymentDir) -> bool:
 
 
 @contextmanager
-def changing(directory: DeploymentDir) -> Iterator[None]:
+def recipe_lock(directory: DeploymentDir) -> Iterator[None]:
     """Held by the one who tries other recipes on it, until the last good one runs again; else LaunchError says who."""
     path = directory.path / "change"
     with _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from upright.engines.progress import Pull, lines, reading, stands, timed
+from upright.engines.log_progress import Pull, lines, progress_of_line, says_ready, with_times
 from upright.facts.records.deployment import RUNNING, Progress
 from upright.facts.store import DeploymentDir
 from upright.serving.launch.launch import status
@@ -27,18 +27,18 @@ _QUIET_SECONDS = 0.5
 """A log that stands still for so long has said what it will say."""
 
 
-def set_aside(directory: DeploymentDir) -> None:
+def rotate_log(directory: DeploymentDir) -> None:
     """Before a start: the last start's log gets a number, the oldest ones go."""
     if not directory.log.exists() or directory.log.stat().st_size == 0:
         return
-    older = previous(directory)
+    older = earlier_logs(directory)
     newest = _number(older[-1]) if older else 0
     directory.log.rename(directory.path / f"engine-{newest + 1}.log")
     for path in older[: max(0, len(older) + 1 - KEPT)]:
         path.unlink(missing_ok=True)
 
 
-def previous(directory: DeploymentDir) -> list[Path]:
+def earlier_logs(directory: DeploymentDir) -> list[Path]:
     """The logs of earlier starts, the newest last."""
     return sorted(directory.path.glob("engine-[0-9]*.log"), key=_number)
 
@@ -98,8 +98,8 @@ class ProgressReader:
                 log_lines[-1][-4096:] if log_lines and joined[-1] not in "\r\n" else ""
             )  # it may go on: dots do
             for line in log_lines:
-                self.stood = self.stood or stands(line)
-                self._take(self._pull.take(line) or reading(line))
+                self.stood = self.stood or says_ready(line)
+                self._take(self._pull.take(line) or progress_of_line(line))
         return self.latest
 
     def catch_up(self) -> None:
@@ -119,7 +119,7 @@ class ProgressReader:
             return
         if self.latest is None or self.latest.phase != said.phase:
             self._phase_began = time.monotonic()
-        self.latest = timed(said, time.monotonic() - self._phase_began)
+        self.latest = with_times(said, time.monotonic() - self._phase_began)
 
 
 def _opened(log: Path) -> BinaryIO | None:

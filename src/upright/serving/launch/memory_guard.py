@@ -1,4 +1,4 @@
-"""Memory that GPU and system share -> whether an engine must end before the machine stops answering.
+"""Ends an engine before a box whose GPU and system share one memory stops answering.
 
 Such a box does not fail an allocation when memory runs out: it hangs, and needs a power cycle
 (https://github.com/vllm-project/vllm/issues/46307). A cgroup does not count what the driver allocates, so the system's
@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable
 
-from upright.base.units import memory
+from upright.base.units import format_memory
 from upright.facts.records.recipe import Recipe
 
 LEAST_SHARE = 0.04
@@ -42,7 +42,8 @@ class MemoryGuard:
         if available is None or self._low < LOOKS:
             return None
         return (
-            f"the system had {memory(available)} of memory left, which GPU and system share: the engine was ended "
+            f"the system had {format_memory(available)} of memory left, which GPU and system share: the "
+            "engine was ended "
             "before the machine stopped answering"
         )
 

@@ -1,4 +1,4 @@
-"""pid -> is it still the process we started, and what is left of its group?
+"""Processes and process groups of engines: is a pid still the process we started, and what is left of its group?
 
 The kernel reuses numbers, so the start time and the boot belong to a process's name. An engine leads a group of its
 own: workers that outlive their leader hold the GPU's memory, so ending an engine means ending its group.

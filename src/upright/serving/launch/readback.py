@@ -1,4 +1,4 @@
-"""A deployment that stands -> Residuals: its plan against its engine's log, metrics and memory.
+"""Planned vs actual memory of a running deployment, from its engine's log, metrics and processes.
 
 What cannot be read is said and left out: an engine that serves is never held up by its bookkeeping.
 """
@@ -8,23 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from upright.base.bounds.values import begun, decoded
+from upright.base.bounds.bounded_json import parse_json, read_limited
 from upright.base.errors import EndpointError
 from upright.base.progress import utc_now
-from upright.base.units import memory
+from upright.base.units import format_memory
 from upright.engines import engine_named, has_slots
 from upright.engines.memory_report import HOST, MemoryReport
 from upright.facts.records.base import Figure, unknown
 from upright.facts.records.box import Box
-from upright.facts.records.deployment import RUNNING, Deployment
+from upright.facts.records.deployment import RUNNING, Deployment, Process
 from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.residuals import Residuals
 from upright.facts.store import DeploymentDir
-from upright.planning.placement.comparing import StartReading, compare
+from upright.planning.placement.planned_vs_actual import StartReading, planned_vs_actual
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.endpoint.metrics import Metrics, read_metrics
-from upright.serving.launch.resident import Resident, resident
+from upright.serving.launch.processes import members
 
 
 def read_back(directory: DeploymentDir) -> Residuals:
@@ -57,11 +57,11 @@ def residuals_of(directory: DeploymentDir) -> Residuals:
         unread=(*unread, *([why] if why else [])),
     )
     identity = directory.read(Box).identity
-    return compare(plan, seen, deployment=deployment.name, at=utc_now(), box_identity=identity)
+    return planned_vs_actual(plan, seen, deployment=deployment.name, at=utc_now(), box_identity=identity)
 
 
 @dataclass(frozen=True)
-class Cache:
+class EngineCache:
     """An engine's cache in its own words."""
 
     tokens: int | None
@@ -70,7 +70,7 @@ class Cache:
     """Memory of all caches, a draft's among them; None if the log does not say."""
 
 
-def cache_of(directory: DeploymentDir) -> Cache:
+def engine_cache(directory: DeploymentDir) -> EngineCache:
     """The cache of the engine that runs now: tokens from its metrics, memory from its log."""
     deployment, recipe = directory.read(Deployment), directory.read(Recipe)
     text = directory.log.read_text(errors="replace") if directory.log.exists() else ""
@@ -79,7 +79,7 @@ def cache_of(directory: DeploymentDir) -> Cache:
     logged = report.of("kv_tokens")
     asked = _ask(directory, deployment, recipe).pool_tokens.value
     tokens = logged.value if asked is None and logged is not None else asked
-    return Cache(None if tokens is None else round(tokens), round(sum(cache_bytes)) if cache_bytes else None)
+    return EngineCache(None if tokens is None else round(tokens), round(sum(cache_bytes)) if cache_bytes else None)
 
 
 def _edited(directory: DeploymentDir) -> bool:
@@ -95,7 +95,7 @@ def _edited(directory: DeploymentDir) -> bool:
 def _parents(path: Path) -> tuple[str, ...]:
     """What a kept recipe was made from; one that is damaged was made from nothing that is known."""
     try:
-        recipe = decoded(begun(path))
+        recipe = parse_json(read_limited(path))
     except (OSError, ValueError):
         return ()
     parents = recipe.get("made_from") if isinstance(recipe, dict) else None
@@ -144,22 +144,22 @@ def _figure(value: float | None, source: str) -> Figure:
 def _process(deployment: Deployment, report: MemoryReport) -> tuple[Figure, int | None, str | None]:
     """System RAM beside the engine's buffers, the least it can be, and why there is no figure."""
     why: str | None = None
-    resident_memory: Resident | None = None
+    resident_memory: ResidentMemory | None = None
     if deployment.state not in RUNNING or deployment.process is None:
         pass
     elif deployment.runtime != "process" or deployment.machine is not None:
         why = "the engine's system RAM was not read: it runs in a container or on another machine"
-    elif (resident_memory := resident(deployment.process)) is None:
+    elif (resident_memory := measure_resident(deployment.process)) is None:
         why = "the engine's system RAM was not read: the kernel does not tell it to this user"
     if resident_memory is None:
         return unknown(why or "the engine does not run"), None, why
     most, least = _beside_buffers(deployment.engine, resident_memory, report)
-    total = f"{memory(_total(resident_memory))} resident in {resident_memory.processes} processes (smaps_rollup)"
+    total = f"{format_memory(_total(resident_memory))} resident in {resident_memory.processes} processes (smaps_rollup)"
     source = f"{total}, less weights and cache"
     return Figure(value=most, basis="measured", source=source), least, None
 
 
-def _beside_buffers(engine: str, found: Resident, report: MemoryReport) -> tuple[int, int]:
+def _beside_buffers(engine: str, found: ResidentMemory, report: MemoryReport) -> tuple[int, int]:
     """Buffers are surely resident where the engine writes to them when it makes them; scratch may never be touched."""
     weights, cache, scratch = (_on_host(report, what) for what in ("weights", "kv_cache", "compute"))
     log = engine_named(engine).log
@@ -173,5 +173,45 @@ def _on_host(report: MemoryReport, what: str) -> int:
     return int(sum(reading.value for reading in report.readings if reading.what == what and reading.device == HOST))
 
 
-def _total(found: Resident) -> int:
+def _total(found: ResidentMemory) -> int:
     return found.anonymous_bytes + found.file_bytes + found.shared_bytes
+
+
+_KIB = 1024
+
+
+@dataclass(frozen=True)
+class ResidentMemory:
+    """Bytes of system RAM."""
+
+    anonymous_bytes: int
+    """What the processes made themselves."""
+    file_bytes: int
+    """What they mapped: programs, libraries, weights."""
+    shared_bytes: int
+    """What they share by name."""
+    processes: int
+    """How many there are."""
+
+
+def measure_resident(led_by: Process) -> ResidentMemory | None:
+    """None if the kernel does not say, for any of them: half a sum is no measurement."""
+    pids = members(led_by)
+    rollups = [_rollup(pid) for pid in pids]
+    if not pids or None in rollups:
+        return None
+    known = [rollup for rollup in rollups if rollup is not None]
+    anonymous, file, shared = (sum(rollup.get(name, 0) for rollup in known) for name in _NAMES)
+    return ResidentMemory(anonymous, file, shared, len(pids))
+
+
+_NAMES = ("Pss_Anon", "Pss_File", "Pss_Shmem")
+
+
+def _rollup(pid: int) -> dict[str, int] | None:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return None
+    pairs = (line.split(":", 1) for line in lines if line.startswith("Pss_"))
+    return {name: int(size_text.split()[0]) * _KIB for name, size_text in pairs} or None

@@ -1,4 +1,4 @@
-"""An engine's process group that stands still -> what its processes wait for, as evidence before it is ended.
+"""What the processes of an engine that hangs wait for, kept as evidence before they are ended.
 
 py-spy shows Python's frames where it is installed; the kernel says of every process whether it was stopped from
 outside, waits in a driver, or computes.
@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from upright.base.foreign import on_one_line
+from upright.base.untrusted_text import on_one_line
 from upright.facts.records.deployment import Process
 from upright.serving.launch.processes import members
 
@@ -28,7 +28,7 @@ _STATES = {
 }
 
 
-def standing(led_by: Process) -> list[str]:
+def process_states(led_by: Process) -> list[str]:
     """`process 271 (llama-server) is stopped by a signal (SIGSTOP)`: what tells most comes first."""
     states = [(pid, *_state(pid)) for pid in members(led_by)[:_MOST_PROCESSES]]
     order = list(_STATES)

@@ -1,4 +1,4 @@
-"""One deployment's keeper: starts the engine, waits for a real answer, watches, starts it again, ends it.
+"""The supervisor of one deployment: starts the engine, waits for a real answer, watches, restarts and ends it.
 
 Not a daemon: it lives exactly as long as its engine. It holds the deployment's lock and alone writes its state.
 """
@@ -6,6 +6,7 @@ Not a daemon: it lives exactly as long as its engine. It holds the deployment's 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -16,24 +17,24 @@ from pathlib import Path
 from types import FrameType
 
 from upright.base.errors import EndpointError, HostError, StoreError, UnansweredError
-from upright.base.home import close_to_others
+from upright.base.home import restrict_umask
 from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
-from upright.planning.rendering.container import EVERYWHERE
+from upright.planning.rendering.container import ALL_ADDRESSES
+from upright.serving.diagnose import cause_in_log
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch import stacks
-from upright.serving.launch.causes import last_words, why_ended
+from upright.serving.launch.health import HealthWatch, LogSilence, ask_test_question
 from upright.serving.launch.launch import container_name, ending_seconds
-from upright.serving.launch.locks import inherited, is_tried, supervising
-from upright.serving.launch.logs import ProgressReader, set_aside
+from upright.serving.launch.locks import inherited_lock, restarts_suspended, supervisor_lock
+from upright.serving.launch.logs import ProgressReader, rotate_log
 from upright.serving.launch.memory_guard import MemoryGuard
-from upright.serving.launch.noting import Notes, complain
 from upright.serving.launch.places import place_of
 from upright.serving.launch.processes import identify
 from upright.serving.launch.runtimes import RUNTIMES, Command
-from upright.serving.launch.watching import HealthWatch, Silence, question
-from upright.serving.launch.workers import Workers
+from upright.serving.launch.state_writer import StateWriter, log_problem
+from upright.serving.launch.workers import WorkerRecorder
 
 _FIRST_QUESTIONS = 5
 """Tries of the first question, once /health is 200, before the engine counts as broken."""
@@ -58,7 +59,7 @@ class Supervisor:
     def __init__(self, directory: DeploymentDir) -> None:
         self.directory = directory
         self.recipe = directory.read(Recipe)
-        self.notes = Notes(directory)
+        self.notes = StateWriter(directory)
         self.runtime = RUNTIMES[self.recipe.runtime]
         self.place = place_of(self.deployment, directory)
         self.recovering = self.deployment.state in RUNNING
@@ -68,7 +69,7 @@ class Supervisor:
         self.asking = False
         self.broken: str | None = None
         self.out_of_memory = False
-        self.workers = Workers(self.directory)
+        self.workers = WorkerRecorder(self.directory)
         self.guard = MemoryGuard(self.recipe, self.place.meminfo)
         self.started_at = time.monotonic()
         self.ready_at: float | None = None
@@ -108,7 +109,7 @@ class Supervisor:
 
     def _give_up(self, error: Exception) -> None:
         """A bug of ours: the engine is ended, and the record says why nobody keeps it any more."""
-        complain("".join(traceback.format_exception(error)))
+        log_problem("".join(traceback.format_exception(error)))
         with suppress(Exception):
             patience = _SHORT_OF_MEMORY_SECONDS if self.out_of_memory else ending_seconds(self.recipe.runtime)
             self.place.end(self.deployment.process, patience_seconds=patience)
@@ -152,7 +153,7 @@ class Supervisor:
             command = self.runtime.command(self.recipe, site, container=name, label=label)
             self.started_at = time.monotonic()
             self._note(state="starting", process=self.place.start(command), progress=None)
-            self.workers = Workers(self.directory)
+            self.workers = WorkerRecorder(self.directory)
         except (OSError, StoreError) as error:
             program = self.runtime.program or self.recipe.program
             reason = error.message if isinstance(error, StoreError) else error.strerror
@@ -162,14 +163,14 @@ class Supervisor:
 
     def _set_log_aside(self) -> None:
         try:
-            set_aside(self.directory)
+            rotate_log(self.directory)
         except OSError as error:
-            complain(f"the log of the start before could not be set aside, and goes on: {error.strerror}")
+            log_problem(f"the log of the start before could not be set aside, and goes on: {error.strerror}")
 
     @property
     def _there(self) -> str:
         """Where it binds on its machine; every address is also the loopback."""
-        host = "127.0.0.1" if self.recipe.host == EVERYWHERE else self.recipe.host
+        host = "127.0.0.1" if self.recipe.host == ALL_ADDRESSES else self.recipe.host
         return f"{host}:{self.recipe.port}"
 
     def _pulled(self) -> bool:
@@ -193,7 +194,7 @@ class Supervisor:
             self._note(state="starting", reason=None, progress=None)
             return True
         else:
-            reason = f"{self.recipe.image} could not be pulled: {last_words(self.directory.log, code)}"
+            reason = f"{self.recipe.image} could not be pulled: {last_log_line(self.directory.log, code)}"
             self._note(state="failed", exit_code=code, reason=reason, progress=None)
         return False
 
@@ -212,7 +213,7 @@ class Supervisor:
     def _until_ready(self, endpoint: Endpoint) -> None:
         """Loading until /health says 200; ready when a real question was answered, which /health does not prove."""
         failures = 0
-        silence, progress = Silence(self.deployment.keeping.silent_seconds), ProgressReader(self.directory.log)
+        silence, progress = LogSilence(self.deployment.keeping.silent_seconds), ProgressReader(self.directory.log)
         while not self.stopping and self.broken is None and self._runs():
             if not self.reached:
                 self._pause(2)
@@ -225,7 +226,7 @@ class Supervisor:
             try:
                 with self._may_be_interrupted():
                     self._unless_stopped()
-                    question(endpoint)
+                    ask_test_question(endpoint)
             except EndpointError as error:
                 failures += 1
                 reason = f"{self.recipe.health_path} says 200, but the first question failed: {error.message}"
@@ -241,7 +242,7 @@ class Supervisor:
                     self._note(state="ready", ready_seconds=seconds, reason=None, progress=None)
                 return
 
-    def _loading(self, silence: Silence) -> None:
+    def _loading(self, silence: LogSilence) -> None:
         log = self.directory.log
         if silence.lasts(log.stat().st_size if log.exists() else 0):
             reason = f"its log has been silent for {silence.limit_seconds:g} s while it loads"
@@ -267,7 +268,7 @@ class Supervisor:
 
     def _may_restart(self) -> bool:
         """What hangs is ended only to be started again: else it is left as it is, for whoever wants to look."""
-        return not is_tried(self.directory) and self.deployment.restarts < self.deployment.keeping.restarts
+        return not restarts_suspended(self.directory) and self.deployment.restarts < self.deployment.keeping.restarts
 
     def _give_up_waiting(self) -> None:
         """It hung too long: what it waits for is written down where `diagnose` reads it, then it counts as broken."""
@@ -275,7 +276,7 @@ class Supervisor:
         process = self.deployment.process
         if process is not None and self.recipe.runtime == "process" and self.deployment.machine is None:
             with suppress(OSError):
-                evidence = stacks.standing(process)
+                evidence = stacks.process_states(process)
                 stacks.dump(process, self.directory.path / stacks.FILE)
         self.broken = "; ".join((f"it hung: {self.deployment.reason}", *evidence[:1]))
         with suppress(OSError), self.directory.log.open("a") as log:
@@ -324,11 +325,11 @@ class Supervisor:
     def _again(self) -> bool:
         """Whether to start it once more: one that had been ready, that nobody is trying out, and only so often."""
         code = self.deployment.exit_code
-        reason = why_ended(self.recipe, code, self.directory.log, said=self.broken)
+        reason = exit_reason(self.recipe, code, self.directory.log, said=self.broken)
         if self.ready_at is not None and time.monotonic() - self.ready_at > _STEADY_SECONDS:
             self._note(restarts=0)
         done, allowed = self.deployment.restarts, self.deployment.keeping.restarts
-        allowed = 0 if is_tried(self.directory) or self.out_of_memory else allowed
+        allowed = 0 if restarts_suspended(self.directory) or self.out_of_memory else allowed
         if self.ready_at is None or done >= allowed:
             tried = f" (after {done} restarts)" if done else ""
             self._note(state="failed", reason=reason + tried)
@@ -379,9 +380,9 @@ class Supervisor:
 
 def main() -> None:
     """Take the lock, leave the parent, keep the engine. Whoever called returns when a stop would be heard."""
-    close_to_others()
+    restrict_umask()
     directory, given = DeploymentDir(Path(sys.argv[1])), sys.argv[2:]
-    with inherited(int(given[0])) if given else supervising(directory) as ours:
+    with inherited_lock(int(given[0])) if given else supervisor_lock(directory) as ours:
         if not ours:
             sys.exit(f"{directory.name} has a supervisor already")
         begun, begin = os.pipe()
@@ -397,3 +398,45 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+_TAIL_BYTES = 16_384
+_RUNTIME_FAILED = (125, 126, 127)
+_RUNTIME_SAYS = re.compile(r"^(?:Error: |docker: |Error response from daemon: )(.+)$", re.MULTILINE)
+
+
+def exit_reason(recipe: Recipe, code: int | None, log: Path, *, said: str | None = None) -> str:
+    """What is known already, and the cause that the log names. A container's client adds 128 to a signal's number."""
+    contained = recipe.runtime != "process"
+    if contained and code is not None and code > 128:
+        code = 128 - code
+    if contained and code in _RUNTIME_FAILED and (complaints := _RUNTIME_SAYS.findall(_tail(log))):
+        return f"{recipe.runtime} could not run it: {complaints[-1].strip()}"
+    summary = said or f"{recipe.engine} {_ended(code)}"
+    cause = cause_in_log(log, recipe.engine) if code != -signal.SIGKILL and log.exists() else None
+    return f"{summary}: {cause}" if cause else summary
+
+
+def last_log_line(log: Path, code: int | None) -> str:
+    """The last line that a command wrote; how it ended if it wrote none."""
+    lines = [line.strip() for line in _tail(log).splitlines() if line.strip()]
+    return lines[-1].removeprefix("Error: ") if lines else _ended(code)
+
+
+def _tail(log: Path) -> str:
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def _ended(code: int | None) -> str:
+    if code is None:
+        return "ended"
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

@@ -1,4 +1,4 @@
-"""An engine's process group, looked at while it lives -> the numbers of its processes, for whoever asks later.
+"""Records the process ids of an engine's group while it lives, for a diagnosis later.
 
 The kernel names the process that it killed for memory: of an engine with workers seldom the one that was started.
 """
@@ -18,7 +18,7 @@ _MOST = 4096
 _LONGEST_BYTES = 64 << 10
 
 
-class Workers:
+class WorkerRecorder:
     """What was seen of one start's group."""
 
     def __init__(self, directory: DeploymentDir) -> None:
@@ -39,7 +39,7 @@ class Workers:
             self.path.write_text("".join(f"{pid}\n" for pid in self.pids))
 
 
-def workers(directory: DeploymentDir) -> tuple[int, ...]:
+def recorded_workers(directory: DeploymentDir) -> tuple[int, ...]:
     """Of its last start; nothing if nobody looked."""
     try:
         with (directory.path / _FILE).open("rb") as file:

@@ -1,1 +1,1 @@
-"""Deployments -> what a Prometheus, a Grafana and a terminal need to watch them."""
+"""Files for Prometheus and Grafana, and readings for a terminal, of running deployments."""

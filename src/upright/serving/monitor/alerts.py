@@ -1,4 +1,4 @@
-"""Recorded figures -> alert rules, each with what to do next.
+"""Prometheus alert rules on the recorded figures, each with what to do next.
 
 How long a fault must last is counted in `patience`, so that a test can wait seconds where a person waits minutes.
 """
@@ -98,7 +98,7 @@ def alert_rules(figures: Iterable[str], limits: AlertLimits, window: str) -> Ite
             yield {
                 "alert": alert.name,
                 "expr": _filled(alert, limits, window),
-                "for": seconds(alert.patience * limits.patience_seconds),
+                "for": prometheus_duration(alert.patience * limits.patience_seconds),
                 "labels": {"severity": alert.severity},
                 "annotations": {"summary": alert.summary, "next": alert.next},
             }
@@ -108,9 +108,9 @@ def _filled(alert: Alert, limits: AlertLimits, window: str) -> str:
     text = alert.expression
     if alert.limit is not None:
         text = text.replace("{limit}", f"{getattr(limits, alert.limit):g}")
-    return text.replace("{window}", window).replace("{long}", seconds(10 * limits.patience_seconds))
+    return text.replace("{window}", window).replace("{long}", prometheus_duration(10 * limits.patience_seconds))
 
 
-def seconds(value: float) -> str:
+def prometheus_duration(value: float) -> str:
     """As Prometheus writes it; it takes no fractions of a second but in ms."""
     return f"{value:.0f}s" if value == int(value) else f"{value * 1000:.0f}ms"

@@ -1,4 +1,4 @@
-"""Figures that are really there -> a Grafana dashboard: panels are rows, and a row without its figure is left out."""
+"""The Grafana dashboard: panels are rows, and a row whose figure is not exported is left out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from upright.serving.endpoint.metrics import names
+from upright.serving.endpoint.metrics import metric_names
 
 TITLE = "Upright"
 UID = "upright-engines"
@@ -195,9 +195,9 @@ def _panel(panel: Panel, number: int, place: dict[str, int], window: str) -> dic
 
 def _described(panel: Panel) -> str:
     """With what engines say of this figure (`$remark`), and of what their steps are (`$steps`)."""
-    remarks = [known.remarks[name] for known in names() for name in panel.needs if name in known.remarks]
+    remarks = [known.remarks[name] for known in metric_names() for name in panel.needs if name in known.remarks]
     steps: dict[str, list[str]] = {}
-    for known in names():
+    for known in metric_names():
         if known.steps:
             steps.setdefault(known.steps_are, []).append(known.title)
     moving = ", ".join(f"{what} of {' and '.join(titles)}" for what, titles in steps.items())

@@ -1,4 +1,4 @@
-"""Targets -> the files of a Prometheus and a Grafana, by their paths in one folder. Nothing is read or written here."""
+"""The files of a Prometheus and a Grafana for these targets, by path. Nothing is read or written here."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from upright.base.yaml12 import to_yaml
 from upright.planning.rendering.container import ROUTER
-from upright.serving.monitor.alerts import AlertLimits, alert_rules, seconds
+from upright.serving.monitor.alerts import AlertLimits, alert_rules, prometheus_duration
 from upright.serving.monitor.dashboard import dashboard
-from upright.serving.monitor.measures import Rule, rules_for
+from upright.serving.monitor.recording_rules import Rule, rules_for
 from upright.serving.monitor.target import MetricsTarget
 
 DASHBOARD = "grafana/dashboards/upright.json"
@@ -21,7 +21,7 @@ _HEAD = "# Written by `upright monitor`: write it again when a deployment comes,
 
 
 @dataclass(frozen=True)
-class MonitorWishes:
+class MonitorOptions:
     """What a person decides about the watching."""
 
     every_seconds: float = 15
@@ -33,15 +33,15 @@ class MonitorWishes:
     @property
     def window(self) -> str:
         """Of rates: four readings, so that one lost reading leaves no hole."""
-        return seconds(max(4 * self.every_seconds, 10))
+        return prometheus_duration(max(4 * self.every_seconds, 10))
 
 
-def monitoring_files(targets: Sequence[MetricsTarget], wishes: MonitorWishes, folder: Path) -> dict[str, str]:
+def monitoring_files(targets: Sequence[MetricsTarget], wishes: MonitorOptions, folder: Path) -> dict[str, str]:
     """Path -> text. `folder` is where they will lie: Grafana wants to be told."""
-    rules = recorded(targets, wishes.window)
+    rules = all_recording_rules(targets, wishes.window)
     figures = {rule.record.removeprefix("upright:") for rule in rules} | router_metrics(targets)
     return {
-        "prometheus.yml": _HEAD + to_yaml(scraping(targets, wishes)),
+        "prometheus.yml": _HEAD + to_yaml(prometheus_config(targets, wishes)),
         **{path: json.dumps(content, indent=2) + "\n" for path, content in target_files(targets).items()},
         "rules/recording.yml": _HEAD + to_yaml(_group("upright-figures", map(_recording, rules), wishes)),
         "rules/alerts.yml": _HEAD
@@ -52,7 +52,7 @@ def monitoring_files(targets: Sequence[MetricsTarget], wishes: MonitorWishes, fo
     }
 
 
-def recorded(targets: Sequence[MetricsTarget], window: str) -> list[Rule]:
+def all_recording_rules(targets: Sequence[MetricsTarget], window: str) -> list[Rule]:
     """One set of rules for each version of each engine, however many boxes run it."""
     kinds: dict[tuple[str, str, bool], MetricsTarget] = {}
     for target in targets:
@@ -66,9 +66,9 @@ def router_metrics(targets: Sequence[MetricsTarget]) -> set[str]:
     return {name for target in targets if target.software == ROUTER for name in target.metrics.types}
 
 
-def scraping(targets: Sequence[MetricsTarget], wishes: MonitorWishes) -> dict[str, Any]:
+def prometheus_config(targets: Sequence[MetricsTarget], wishes: MonitorOptions) -> dict[str, Any]:
     """prometheus.yml: a job for all that answer everybody, and one for each key."""
-    every = seconds(wishes.every_seconds)
+    every = prometheus_duration(wishes.every_seconds)
     content: dict[str, Any] = {
         "global": {"scrape_interval": every, "evaluation_interval": every},
         "rule_files": ["rules/*.yml"],
@@ -114,8 +114,8 @@ def _recording(rule: Rule) -> dict[str, Any]:
     return {"record": rule.record, "expr": rule.expression, **labels}
 
 
-def _group(name: str, rules: Iterable[dict[str, Any]], wishes: MonitorWishes) -> dict[str, Any]:
-    return {"groups": [{"name": name, "interval": seconds(wishes.every_seconds), "rules": list(rules)}]}
+def _group(name: str, rules: Iterable[dict[str, Any]], wishes: MonitorOptions) -> dict[str, Any]:
+    return {"groups": [{"name": name, "interval": prometheus_duration(wishes.every_seconds), "rules": list(rules)}]}
 
 
 def _datasource() -> dict[str, Any]:

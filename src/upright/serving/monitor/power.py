@@ -1,4 +1,4 @@
-"""Host -> the watts it draws now: its GPUs by nvidia-smi, else its processors by RAPL; None if neither can be read."""
+"""The watts a host draws now: its GPUs by nvidia-smi, else its CPUs by RAPL; None if neither can be read."""
 
 from __future__ import annotations
 

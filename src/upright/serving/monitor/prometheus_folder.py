@@ -1,4 +1,4 @@
-"""Files of a monitoring setup -> a folder, judged by Prometheus' own tool."""
+"""Writes the files of a monitoring setup, and checks them with promtool."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from upright.base.errors import UsageError
 from upright.base.host import LocalHost
-from upright.facts.store import inside, write_inside
+from upright.facts.store import resolve_inside, write_inside
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> list[str]:
@@ -18,7 +18,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> list[str]:
     changed = []
     try:
         for path, text in files.items():
-            file = inside(folder / path, folder)
+            file = resolve_inside(folder / path, folder)
             if path.startswith(("prometheus.yml", "rules/")) and file.exists() and file.read_bytes() != text.encode():
                 changed.append(path)
             write_inside(file, text, folder)
@@ -30,7 +30,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> list[str]:
     return changed
 
 
-def judged_by_promtool(folder: Path) -> bool:
+def check_with_promtool(folder: Path) -> bool:
     """Prometheus' own tool refuses what it would not load; False where it is not installed."""
     host = LocalHost()
     if host.which("promtool") is None:

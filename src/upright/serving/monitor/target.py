@@ -1,4 +1,4 @@
-"""Deployment + Recipe -> what is scraped: where, with which key, and which metrics that version really exports."""
+"""The metrics page of a deployment: address, key, and the metrics that its engine's version exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipe + a model without weights -> Rehearsal: does the engine start, with how much memory, and does it answer?
+"""Rehearses a recipe on a model without weights: does the engine start, with how much memory, does it answer?
 
 What it proves is memory, kernels, graphs and communication; what an answer says it cannot prove, the weights are noise.
 """
@@ -14,22 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright.base.errors import EngineError, LaunchError
-from upright.base.host import Host, LocalHost, handed_on
+from upright.base.host import Host, LocalHost, passed_environment
 from upright.base.progress import Tell
+from upright.base.units import MIB
 from upright.engines import engine_named
-from upright.engines.facets.proof import DryRun, DummyWeights, HollowFile, Rehearsing
+from upright.engines.facets.proof import Allocator, DryRun, DummyWeights, HollowFile, Rehearsing
 from upright.engines.memory_report import MemoryReport
 from upright.facts.records.deployment import Deployment, Keeping
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Recipe, Setting
-from upright.facts.records.rehearsal import Rehearsal, Share, Way
+from upright.facts.records.rehearsal import Rehearsal, RehearsalMethod, Share
 from upright.facts.store import DeploymentDir
-from upright.planning.placement.comparing import WEIGHTS
-from upright.serving.diagnose import Around, diagnose_file
+from upright.planning.placement.planned_vs_actual import WEIGHTS
+from upright.serving.diagnose import LogContext, diagnose_file
 from upright.serving.launch import launch, stop
-from upright.serving.rehearse.allocator import allocator, allot
-from upright.serving.rehearse.husk import Husk
+from upright.serving.rehearse.weightless_model import WeightlessModel
 
 _SHARE_OF_MEMORY = 0.5
 """A hollow file fills the page cache as far as it is read: only one well below the machine's memory is started."""
@@ -42,7 +42,7 @@ _SPEED = "speed: dummy weights may take other paths (experts, caches)"
 class _Found:
     """What the ways have shown so far."""
 
-    ways: list[Way]
+    ways: list[RehearsalMethod]
     shares: list[Share]
     answered: bool = False
     passed: bool = True
@@ -52,7 +52,14 @@ class _Found:
 
 
 def rehearse(
-    recipe: Recipe, plan: Plan, model: Model, husk: Husk, host: Host, folder: Path, *, tell: Tell | None = None
+    recipe: Recipe,
+    plan: Plan,
+    model: Model,
+    husk: WeightlessModel,
+    host: Host,
+    folder: Path,
+    *,
+    tell: Tell | None = None,
 ) -> Rehearsal:
     """In `folder`, which is the caller's to remove; the engine is stopped when this returns, however it returns."""
     say = tell or (lambda _: None)
@@ -62,7 +69,7 @@ def rehearse(
     started = time.monotonic()
     recipe = _on(husk, recipe)
     if isinstance(host, LocalHost):  # an engine's own tools read a file of others as an engine does
-        host = LocalHost(handed_on(os.environ, "engine"))
+        host = LocalHost(passed_environment(os.environ, "engine"))
     findings = _Found([], [])
     match how:
         case DummyWeights():
@@ -99,17 +106,17 @@ def _hollow(
     recipe: Recipe,
     plan: Plan,
     model: Model,
-    husk: Husk,
+    husk: WeightlessModel,
     host: Host,
     folder: Path,
     found: _Found,
     tell: Tell,
 ) -> None:
     known = how.allocator
-    tool = allocator(known, recipe, host) if known else None
+    tool = find_allocator(known, recipe, host) if known else None
     if known is not None and tool is not None:
         tell(f"asking {engine_named(recipe.engine).title}'s allocator")
-        allotment = allot(known, tool, recipe, husk.path, host)
+        allotment = run_allocator(known, tool, recipe, husk.path, host)
         found.ways.append("allocator")
         found.passed = bool(allotment.bytes)
         found.shares += [
@@ -129,7 +136,7 @@ def _available_bytes(host: Host) -> int:
     return int(mem_available[1]) * 1024 if mem_available else 0
 
 
-def _boot(recipe: Recipe, way: Way, plan: Plan, folder: Path, found: _Found, tell: Tell) -> None:
+def _boot(recipe: Recipe, way: RehearsalMethod, plan: Plan, folder: Path, found: _Found, tell: Tell) -> None:
     tell(f"starting {recipe.engine} with {way}")
     found.ways.append(way)
     directory = DeploymentDir(folder / "rehearsal")
@@ -197,12 +204,12 @@ def _planned(plan: Plan, device: str, what: str) -> int | None:
 
 
 def _diagnose(log: Path, engine: str, found: _Found) -> None:
-    diagnosis = diagnose_file(log, around=Around(engine=engine, failed=True))
+    diagnosis = diagnose_file(log, around=LogContext(engine=engine, failed=True))
     found.code = diagnosis.code
     found.said = diagnosis.excerpt[-1].text if diagnosis.excerpt else ""
 
 
-def _on(husk: Husk, recipe: Recipe) -> Recipe:
+def _on(husk: WeightlessModel, recipe: Recipe) -> Recipe:
     """The same recipe on the model without weights."""
     arguments = tuple(
         argument.model_copy(update={"value": husk.path}) if argument.value == recipe.model_path else argument
@@ -236,3 +243,42 @@ def _not_proved(found: _Found, how: Rehearsing) -> Iterator[str]:
     yield _SPEED
     if isinstance(how, DryRun):
         yield from how.not_proved
+
+
+@dataclass(frozen=True)
+class AllocatorReport:
+    """What the allocator said."""
+
+    bytes: dict[tuple[str, str], int]
+    """By device and term; whole mebibytes, as it prints them."""
+    text: str
+
+
+def find_allocator(known: Allocator, recipe: Recipe, host: Host) -> str | None:
+    """The tool beside the engine's program, or on the path; None if this build has none."""
+    beside = Path(recipe.program).with_name(known.tool)
+    return str(beside) if beside.exists() else host.which(known.tool)
+
+
+def run_allocator(
+    known: Allocator, tool: str, recipe: Recipe, model: str, host: Host, *, timeout_seconds: float = 300
+) -> AllocatorReport:
+    options = [
+        word
+        for argument in recipe.arguments
+        if argument.name in known.takes
+        for word in (argument.name, argument.value or "")
+    ]
+    done = host.run([tool, "--model", model, *options, *known.words], timeout_seconds=timeout_seconds)
+    text = f"{done.out}\n{done.err}"
+    device_bytes = {
+        (_device(row["device"]), term): int(row[column]) * MIB
+        for row in re.finditer(known.row, done.out, re.MULTILINE)
+        for column, term in known.terms.items()
+    }
+    return AllocatorReport(device_bytes if done.ok else {}, text)
+
+
+def _device(name: str) -> str:
+    number = re.search(r"\d+$", name)
+    return f"gpu{number[0]}" if number else "host"

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from upright.planning.choosing.artifacts import choice
+from upright.planning.choosing.artifacts import artifact_choice
 
 
 def test_json_holds_what_a_program_needs(upright):
@@ -128,7 +128,7 @@ def test_a_model_without_a_gguf_asks_for_one_by_its_name(upright):
 def test_a_repository_that_the_catalogue_does_not_know_is_read(upright):
     asked = []
     with pytest.raises(LookupError):
-        choice("somebody/New-Model", lambda text: asked.append(text) or {}["read"])
+        artifact_choice("somebody/New-Model", lambda text: asked.append(text) or {}["read"])
     assert asked == ["somebody/New-Model"]
 
 

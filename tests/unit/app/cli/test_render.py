@@ -18,7 +18,7 @@ from upright.base.errors import UsageError
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.facts.records.model import ModelFile
-from upright.planning.requests.prepared import named_path
+from upright.planning.requests.preparation import named_path
 
 BOX = ("--box", "8x-rtx-pro-6000-server-dual-socket")
 VLLM = (*BOX, "--engine", "vllm")

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from upright.planning.choosing.beside import BEARABLE_TOKENS_PER_SECOND, CROWD
+from upright.planning.choosing.published_notes import BEARABLE_TOKENS_PER_SECOND, CROWD
 
 IMAGE = "voip-glm-kimi-canonical-20260514"
 CROWDED = ("kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--kv-dtype", "fp8", "--image", IMAGE)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tests.unit.planning.test_learning import started, vllm_log, vllm_plan
 from upright.app.cli.residuals import command
 from upright.app.pages.residuals_page import learned_terms, residuals_page
-from upright.base.terminal.door import uncoloured
+from upright.base.terminal.safe_output import uncoloured
 from upright.serving.diagnose import diagnose_file
 
 LOGS = Path(__file__).parents[3] / "recordings/logs/memory"

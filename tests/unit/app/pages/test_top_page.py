@@ -5,22 +5,23 @@ from __future__ import annotations
 import pytest
 
 from upright.app.pages.top_page import as_row, screen, table
-from upright.serving.monitor.stations import Look, Sight
+from upright.serving.monitor.polling import DeploymentReading, DeploymentSummary
 
-WELL = Sight(
-    Look("kimi-k2.6", "ready", None, "vllm 0.32.0", "kimi-k2.6", "http://127.0.0.1:8000", next="upright diagnose x"),
+WELL = DeploymentReading(
+    DeploymentSummary("kimi-k2.6", "ready", None, "vllm 0.32.0", "kimi-k2.6", "http://127.0.0.1:8000",
+                      next="upright diagnose x"),
     age_seconds=0.4, output_per_second=1234.5, prompt_per_second=98765.4, running=64, waiting=12, kv_usage=0.97,
     cached=0.883, acceptance=0.71, errors=3, first_token_seconds=0.35, watts=2412.3, watts_basis="GPUs, nvidia-smi",
     outputs=tuple(float(n % 90) for n in range(600)), prompts=(5.0, 0.0),
 )  # fmt: skip
-BARE = Sight(Look("llama", "ready"), age_seconds=0.1, output_per_second=0.4, running=0)
-DEAD = Sight(
-    Look("a-name-that-is-much-longer-than-any-column-may-be", "failed", "the GPU fell off the bus " * 12,
+BARE = DeploymentReading(DeploymentSummary("llama", "ready"), age_seconds=0.1, output_per_second=0.4, running=0)
+DEAD = DeploymentReading(
+    DeploymentSummary("a-name-that-is-much-longer-than-any-column-may-be", "failed", "the GPU fell off the bus " * 12,
          next="upright diagnose a-name-that-is-much-longer-than-any-column-may-be"),
     problem="cannot be reached",
 )  # fmt: skip
-MUTE = Sight(WELL.look, age_seconds=31, problem="http://127.0.0.1:8000/metrics did not answer in time")
-NEW = Sight(Look("young", "loading", "reading the weights 33 %", next="upright logs young"))
+MUTE = DeploymentReading(WELL.look, age_seconds=31, problem="http://127.0.0.1:8000/metrics did not answer in time")
+NEW = DeploymentReading(DeploymentSummary("young", "loading", "reading the weights 33 %", next="upright logs young"))
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50), (120, 30), (80, 10), (60, 8), (300, 90)])
@@ -29,7 +30,7 @@ NEW = Sight(Look("young", "loading", "reading the weights 33 %", next="upright l
     [[WELL], [BARE], [DEAD], [WELL, BARE, DEAD, MUTE], [WELL] * 40, [NEW, DEAD]],
     ids=["one", "bare", "dead", "four", "forty", "new"],
 )
-def test_every_screen_fits(sights: list[Sight], columns: int, lines: int) -> None:
+def test_every_screen_fits(sights: list[DeploymentReading], columns: int, lines: int) -> None:
     drawn = screen(sights, columns, lines, "12:00:00", 2, 9)
     assert len(drawn) == lines
     assert max(line.cell_len for line in drawn) <= columns
@@ -58,7 +59,7 @@ def test_more_than_fit_are_counted() -> None:
 
 
 def test_the_chart_ends_with_now_and_has_its_scale() -> None:
-    rising = Sight(WELL.look, age_seconds=0, outputs=(0.0, 10.0, 20.0, 40.0))
+    rising = DeploymentReading(WELL.look, age_seconds=0, outputs=(0.0, 10.0, 20.0, 40.0))
     lines = [line.plain for line in screen([rising], 80, 9, "12:00:00", 2, 9)]
     chart = lines[4:7]
     assert chart[0].startswith("out 40 ")

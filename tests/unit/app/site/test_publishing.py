@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ROOT, Upright
 from upright.app.site import evidence_pages, publishing
-from upright.app.site.site_parts import SitePart, site_parts
+from upright.app.site.publishing import SitePart, site_parts
 from upright.base.errors import UsageError
 
 ENGINE = {

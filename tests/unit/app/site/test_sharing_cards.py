@@ -9,10 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from upright.app.site.card_picture import Canvas, fitting_scale
 from upright.app.site.first_answers import first_answer
+from upright.app.site.link_previews import Canvas, card_files, card_picture, card_words, fitting_scale
 from upright.app.site.publishing import POLICY
-from upright.app.site.sharing_cards import card_files, card_picture, card_words
 
 MODEL, BOX = "kimi-k2.6", "8x-rtx-pro-6000-workstation"
 

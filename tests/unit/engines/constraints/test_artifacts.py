@@ -11,7 +11,7 @@ from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe, Setting
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.recipe import Wishes
+from upright.planning.rendering.recipe import RenderOptions
 from upright.serving.check import check
 
 BOX = "hgx-b200"
@@ -25,7 +25,7 @@ def artifact(name: str) -> Model:
 def recipe(name: str, engine: str) -> Recipe:
     model, box = artifact(name), catalog.box_record(BOX)
     made = plan(box, model, Goal(engine=engine, context_tokens=32_768))[0]
-    return render(made, model, box, model_path="weights", port=8000, wishes=Wishes(must_be_installed=False))
+    return render(made, model, box, model_path="weights", port=8000, wishes=RenderOptions(must_be_installed=False))
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from upright.app.cli.main import cli
 from upright.base.errors import EngineError
-from upright.engines.constraints import breaches, of_recipe
+from upright.engines.constraints import breaches, recipe_situation
 from upright.facts import catalog
 from upright.facts.records.box import Box
 from upright.facts.records.model import CompressedAttention, GqaAttention, MlaAttention, Model
@@ -17,8 +17,8 @@ from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.recipe import Setting
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.recipe import Wishes
-from upright.planning.requests.library import chosen
+from upright.planning.rendering.recipe import RenderOptions
+from upright.planning.requests.library import artifact_choice_for
 from upright.serving.check import check
 
 SM120, IMAGE = "8x-rtx-pro-6000-server", "voip-glm-kimi-canonical-20260514"
@@ -26,7 +26,7 @@ SM120, IMAGE = "8x-rtx-pro-6000-server", "voip-glm-kimi-canonical-20260514"
 
 def native(name: str) -> Model:
     """As its maker published it, whether or not its size is known."""
-    found = chosen(name)
+    found = artifact_choice_for(name)
     return next(each for each in (found.model, *found.choose_from) if each.format != "gguf")
 
 
@@ -200,7 +200,7 @@ def test_both_are_refused_by_render_and_by_check():
         assert said("render", *words, *more).exit_code == 1
     machine, model = boxed(SM120), FIRST["kimi-k2.6"]
     good = plan(machine, model, Goal(engine="sglang", decode_context_parallel=8))[0]
-    made = render(good, model, machine, model_path="w", port=1, wishes=Wishes(must_be_installed=False))
+    made = render(good, model, machine, model_path="w", port=1, wishes=RenderOptions(must_be_installed=False))
     assert check(made).verdict == "accepted"
     for name, text, row in (
         ("--speculative-algorithm", "EAGLE3", "sglang-dcp-verify-needs-lse"),
@@ -208,12 +208,12 @@ def test_both_are_refused_by_render_and_by_check():
     ):
         others = tuple(setting for setting in made.arguments if setting.name != name)
         by_hand = made.model_copy(update={"arguments": (*others, Setting(name=name, value=text, reason="by hand"))})
-        situation = of_recipe(by_hand)
+        situation = recipe_situation(by_hand)
         assert situation is not None
         assert row in [breach.row.id for breach in breaches(situation) if breach.refused]
     bad = plan(machine, model, Goal(engine="sglang", decode_context_parallel=8, draft=True))[0]
     with pytest.raises(EngineError, match="sglang-dcp-verify-needs-lse"):
-        render(bad, model, machine, model_path="w", port=1, wishes=Wishes(must_be_installed=False))
+        render(bad, model, machine, model_path="w", port=1, wishes=RenderOptions(must_be_installed=False))
 
 
 def test_the_image_that_measured_it_is_named():

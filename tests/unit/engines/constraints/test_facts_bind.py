@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from upright.app.cli.plan import command
 from upright.base.errors import EngineError
-from upright.engines.constraints import Situation, breaches, of_recipe
+from upright.engines.constraints import Situation, breaches, recipe_situation
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.facts.records.model import Model
@@ -17,7 +17,7 @@ from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.recipe import Recipe, Setting
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.recipe import Wishes
+from upright.planning.rendering.recipe import RenderOptions
 from upright.serving.check import check
 
 SM120, H200, B200 = "8x-rtx-pro-6000-server", "hgx-h200", "hgx-b200"
@@ -31,9 +31,9 @@ def planned(model: str, box: str, **goal: object) -> Plan:
     return plan(catalog.box_record(box), artifact(model), Goal(**goal))[0]
 
 
-def recipe(model: str, box: str, wishes: Wishes | None = None, **goal: object) -> Recipe:
+def recipe(model: str, box: str, wishes: RenderOptions | None = None, **goal: object) -> Recipe:
     machine, made = catalog.box_record(box), planned(model, box, **goal)
-    wishes = wishes or Wishes(must_be_installed=False)
+    wishes = wishes or RenderOptions(must_be_installed=False)
     return render(made, artifact(model), machine, model_path="weights", port=8000, wishes=wishes)
 
 
@@ -79,7 +79,7 @@ def test_render_cannot_write_it_and_check_refuses_it():
     machine, model = catalog.box_record(SM120), artifact("glm-5.2")
     made = planned("glm-5.2", SM120, engine="vllm", decode_context_parallel=8)
     with pytest.raises(EngineError, match="vllm-sm12-sparse-mla-no-dcp") as caught:
-        render(made, model, machine, model_path="w", port=1, wishes=Wishes(must_be_installed=False))
+        render(made, model, machine, model_path="w", port=1, wishes=RenderOptions(must_be_installed=False))
     assert "upright explain vllm-sm12-sparse-mla-no-dcp" in (caught.value.hint or "")
     good = recipe("glm-5.2", SM120, engine="vllm")
     assert check(good).verdict == "accepted"
@@ -124,9 +124,9 @@ def test_experts_in_blocks_are_not_cut(model, engine, version, monkeypatch):
 
 def test_data_parallel_ranks_divide_experts_too():
     made = recipe("minimax-m2.7", H200, engine="vllm", engine_version="0.31.0", tensor_parallel=4)
-    assert not _refused(of_recipe(made))
+    assert not _refused(recipe_situation(made))
     spread = changed(made, "--data-parallel-size", "2")
-    assert _refused(of_recipe(spread)) == ["vllm-block-fp8-split"]
+    assert _refused(recipe_situation(spread)) == ["vllm-block-fp8-split"]
 
 
 def test_what_the_newest_release_refines_is_warned_of_and_runs(monkeypatch):

@@ -15,7 +15,7 @@ from upright.facts.records.recipe import Recipe
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
 from upright.planning.rendering.compose import compose_file
-from upright.planning.rendering.recipe import Wishes
+from upright.planning.rendering.recipe import RenderOptions
 from upright.planning.rendering.systemd import systemd_unit
 from upright.serving.check import check
 from upright.serving.diagnose.diagnose import diagnose_file
@@ -27,7 +27,7 @@ FLAGS = {"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"}
 def recipe(engine: str, box: str = SPARK) -> Recipe:
     machine, model = catalog.box_record(box), records(catalog.model("gpt-oss-120b"))[0]
     made = plan(machine, model, Goal(engine=engine))[0]
-    return render(made, model, machine, model_path="weights", port=8000, wishes=Wishes(must_be_installed=False))
+    return render(made, model, machine, model_path="weights", port=8000, wishes=RenderOptions(must_be_installed=False))
 
 
 @pytest.mark.parametrize("engine", FLAGS)

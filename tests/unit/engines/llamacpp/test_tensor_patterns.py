@@ -8,12 +8,12 @@ import re
 import pytest
 
 from upright import Goal
-from upright.engines.llamacpp.tensor_patterns import experts_pattern, layers_pattern
+from upright.engines.llamacpp.flags import experts_pattern, layers_pattern
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.recipe import Wishes
+from upright.planning.rendering.recipe import RenderOptions
 
 NAMES = [
     f"blk.{layer}.{name}.weight"
@@ -45,7 +45,7 @@ def test_every_tensor_of_the_artifact_lands_where_the_plan_put_it():
     box = catalog.box_record("2x-rtx-pro-6000-max-q-epyc-9175f")
     model = next(found for found in records(catalog.model("kimi-k2.6")) if found.name.endswith("IQ3_K"))
     made = plan(box, model, Goal(engine="ik_llama.cpp"))[0]
-    wishes = Wishes(must_be_installed=False)
+    wishes = RenderOptions(must_be_installed=False)
     recipe = render(made, model, box, model_path="/models/k.gguf", port=8000, wishes=wishes)
     rules = [setting.value.rpartition("=") for setting in recipe.arguments if setting.name == "--override-tensor"]
     assert len(rules) == 3

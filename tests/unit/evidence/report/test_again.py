@@ -10,11 +10,10 @@ import pytest
 
 from tests.scripted.cells import cell
 from upright.app.cli.bench import command
-from upright.evidence.report.again import bench_command, reproduce
 from upright.evidence.report.page import tiles
+from upright.evidence.report.reproduction import bench_command, reproduction_commands
 from upright.facts.records.benchmark import Benchmark
-from upright.proof.benchmark.asked_sweep import asked_sweep
-from upright.proof.benchmark.sweep import SweepRequest
+from upright.proof.benchmark.sweep import SweepRequest, sweep_request
 from upright.proof.benchmark.workload import workload
 
 
@@ -24,7 +23,7 @@ def asked(words: list[str]) -> SweepRequest:
         "workload", "concurrency", "prompt_tokens", "output_tokens", "requests", "rate", "repeats", "budget", "ttft",
         "tpot", "seed", "fresh", "api",
     )  # fmt: skip
-    return asked_sweep(**{name: given[name] for name in names})
+    return sweep_request(**{name: given[name] for name in names})
 
 
 def benchmark(cells: list[Any], **more: Any) -> Benchmark:
@@ -89,7 +88,7 @@ def subject(*benchmarks: Benchmark, **more: Any) -> Any:
 
 
 def test_a_path_is_one_word():
-    first, *_ = reproduce(subject())
+    first, *_ = reproduction_commands(subject())
     assert shlex.split(first)[2] == "my models/k.gguf"
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.scripted.cells import cell
 from upright.evidence.report import cells_csv, markdown, report
 from upright.evidence.report.page import verdict
-from upright.evidence.report.speculation import guessed
+from upright.evidence.report.speculation import candidate_rows
 from upright.facts.records.benchmark import Benchmark, Shape
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.speculation import Expectation, Factor, Speculation, SpeculationCell, Tried
@@ -100,7 +100,7 @@ def test_guessing_ahead_is_told_cell_by_cell():
         run="r", base="recipe:a", base_speculates=None, base_pool_tokens=None, base_cache_bytes=None,
         tried=(tried, fell), recommendation="Keep it.", runs="recipe:b",
     )  # fmt: skip
-    first, second = guessed(record)
+    first, second = candidate_rows(record)
     assert first.headings == ("cell", "without", "with", "difference", "held", "published", "verdict")
     assert first.rows == [("8,192x4", "100", "132", "+32.0 % (+28.0 to +36.0)", "60 %", "+41 %", "wins")]
     assert first.notes == [

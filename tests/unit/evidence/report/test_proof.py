@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from upright.evidence.report.proof import looks, strongest
+from upright.evidence.report.rung_history import rung_runs, strongest
 from upright.facts.records.evidence import Evidence, Observation
 
 OURS, OTHER = "recipe:aa", "recipe:bb"
@@ -25,7 +25,7 @@ def climb(*observations: Observation) -> Evidence:
 def test_a_soak_that_passed_is_still_there_after_a_later_climb() -> None:
     earlier = [seen("smoke", "a"), seen("smoke", "b"), seen("soak", "errors", at=2)]
     later = [seen("smoke", "a", at=3), seen("smoke", "b", at=3)]
-    proof = strongest(climb(*later), looks([*earlier, *later]), OURS)
+    proof = strongest(climb(*later), rung_runs([*earlier, *later]), OURS)
     assert proof is not None
     assert [(item.rung, item.at[11:13]) for item in proof.observations] == [
         ("smoke", "03"), ("smoke", "03"), ("soak", "02"),
@@ -38,17 +38,17 @@ def test_a_later_failure_is_never_hidden_and_a_shorter_look_hides_nothing() -> N
         [seen("smoke", "a", at=2), seen("smoke", "b", "skipped", at=2)],
         [seen("smoke", "a", "failed", at=3)],
     )
-    proof = strongest(climb(*cut), looks([*whole, *cut]), OURS)
+    proof = strongest(climb(*cut), rung_runs([*whole, *cut]), OURS)
     assert proof is not None
     assert [item.at[11:13] for item in proof.observations] == ["01", "01"]
-    proof = strongest(climb(*failed), looks([*whole, *cut, *failed]), OURS)
+    proof = strongest(climb(*failed), rung_runs([*whole, *cut, *failed]), OURS)
     assert proof is not None
     assert not proof.passed
 
 
 def test_what_another_recipe_proved_is_history_and_no_proof() -> None:
     before, now = [seen("soak", "errors", recipe=OTHER)], [seen("smoke", "a", at=2)]
-    history = looks([*before, *now])
+    history = rung_runs([*before, *now])
     assert [(look.rung, look.recipe, look.verdict) for look in history] == [
         ("soak", OTHER, "passed"), ("smoke", OURS, "passed"),
     ]  # fmt: skip
@@ -59,4 +59,4 @@ def test_what_another_recipe_proved_is_history_and_no_proof() -> None:
 
 def test_an_interrupted_look_that_went_on_is_one() -> None:
     first, second = [seen("smoke", "a")], [seen("smoke", "b", at=2)]
-    assert [(look.passed, look.at[11:13]) for look in looks([*first, *second])] == [(2, "02")]
+    assert [(look.passed, look.at[11:13]) for look in rung_runs([*first, *second])] == [(2, "02")]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.evidence.share.test_index import pointer
 from upright.base.errors import RecordError
-from upright.evidence.share.bundle_places import refuse_place
+from upright.evidence.share.bundle_urls import refuse_bundle_url
 from upright.evidence.share.index_reading import PinnedIndex, fetch_bundle
 
 PUBLIC = "https://93.184.215.14/index"
@@ -38,7 +38,7 @@ def test_a_pointer_of_the_network_leads_nowhere_inside(url: str) -> None:
     ],
 )
 def test_where_it_may_lead(url: str, index: str) -> None:
-    refuse_place(url, index)
+    refuse_bundle_url(url, index)
 
 
 def test_a_folder_names_regular_files_alone(tmp_path: Path) -> None:

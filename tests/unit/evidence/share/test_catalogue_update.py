@@ -23,12 +23,12 @@ from upright.evidence.share.catalogue_building import build_catalogue
 from upright.evidence.share.catalogue_gate import ours
 from upright.evidence.share.catalogue_source import MOST_KIND_BYTES, CatalogueHead, KindFile, pin_catalogue
 from upright.evidence.share.catalogue_update import offer_of, roll_back, take
-from upright.evidence.share.heads import HEAD
+from upright.evidence.share.index_head import HEAD
 from upright.evidence.share.seals import sealed_file
 from upright.evidence.share.signing import CATALOGUES, HEADS
 from upright.facts import catalog
+from upright.facts.catalog.installed_catalogues import catalogues_folder, taken_versions
 from upright.facts.catalog.loader import row_by_id
-from upright.facts.catalog.taken import catalogues_folder, taken_versions
 from upright.facts.records.base import canonical
 
 GPU = "rtx-5090"

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.evidence.share.tampering import FOLDER, recorded
 from tests.unit.evidence.share.test_index import AT, pointer
 from upright.base.errors import RecordError, UsageError
-from upright.evidence.share.index_asking import brought, built, pointed
 from upright.evidence.share.index_building import build_index
 from upright.evidence.share.index_reading import PinnedIndex, pin
+from upright.evidence.share.index_requests import build_from_files, fetch_known_bundle, make_pointer
 from upright.evidence.share.pointers import Pointer
 
 
@@ -22,7 +22,7 @@ def honest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pointer:
     monkeypatch.chdir(tmp_path / "here")
     kept = tmp_path / "kept.bundle.json"
     kept.write_bytes(recorded(FOLDER / "01.json.gz"))
-    return pointed(kept, str(kept))[0]
+    return make_pointer(kept, str(kept))[0]
 
 
 def indexed(folder: Path, told: Pointer) -> str:
@@ -34,7 +34,7 @@ def indexed(folder: Path, told: Pointer) -> str:
 def test_an_honest_one_is_brought_and_brought_again(honest: Pointer, tmp_path: Path) -> None:
     identity = indexed(tmp_path / "index", honest)
     for _ in range(2):
-        path, verification = brought(identity)
+        path, verification = fetch_known_bundle(identity)
         assert (path.read_bytes(), verification.level) == (recorded(FOLDER / "01.json.gz"), "consistent")
 
 
@@ -46,7 +46,7 @@ def test_an_honest_one_is_brought_and_brought_again(honest: Pointer, tmp_path: P
 def test_a_pointer_that_says_more_than_its_bundle(honest: Pointer, tmp_path: Path, change: dict[str, object]) -> None:
     identity = indexed(tmp_path / "index", honest.model_copy(update=change))
     with pytest.raises(RecordError, match="is not what the index says"):
-        brought(identity)
+        fetch_known_bundle(identity)
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -56,7 +56,7 @@ def test_nothing_that_is_there_is_written_over_or_taken(honest: Pointer, tmp_pat
     own = Path(f"{identity[:12]}.bundle.json{suffix}")
     own.write_text("mine")
     with pytest.raises(UsageError, match="is there already"):
-        brought(identity)
+        fetch_known_bundle(identity)
     assert own.read_text() == "mine"
 
 
@@ -64,4 +64,4 @@ def test_nothing_that_is_there_is_written_over_or_taken(honest: Pointer, tmp_pat
 def test_what_no_author_may_say(tmp_path: Path, change: dict[str, str]) -> None:
     (tmp_path / "new.jsonl").write_text(pointer(1).model_copy(update=change).model_dump_json())
     with pytest.raises(RecordError, match="says of itself"):
-        built(tmp_path / "index", [tmp_path / "new.jsonl"], None, {})
+        build_from_files(tmp_path / "index", [tmp_path / "new.jsonl"], None, {})

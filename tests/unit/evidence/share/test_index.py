@@ -18,8 +18,8 @@ import pytest
 from tests.conftest import Upright
 from tests.unit.evidence.share.tampering import FOLDER, recorded
 from upright.base.errors import RecordError, UsageError
-from upright.evidence.share.heads import HEAD, MOST_HEAD_BYTES
 from upright.evidence.share.index_building import build_index, read_pointers
+from upright.evidence.share.index_head import HEAD, MOST_HEAD_BYTES
 from upright.evidence.share.index_reading import PinnedIndex, pin, pinned, search
 from upright.evidence.share.pointers import MOST_POINTERS, Pointer, bin_of, packed, pointer_of, shard_key, unpacked
 from upright.evidence.share.signing import fingerprints

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.evidence.share.test_index import AT, folder, keys, of, pointer, served
 from upright.base.errors import RecordError, UsageError
 from upright.base.home import home
-from upright.evidence.share.heads import HEAD
-from upright.evidence.share.index_asking import asked, known
 from upright.evidence.share.index_building import build_index
+from upright.evidence.share.index_head import HEAD
 from upright.evidence.share.index_reading import PinnedIndex, cache_of, pin, search
+from upright.evidence.share.index_requests import known_bundle, search_indexes
 from upright.evidence.share.pointers import packed
 
 __all__ = ["folder", "keys"]
@@ -21,7 +21,7 @@ REASON = "its author took it back"
 
 
 def asked_for(identity: str) -> str | None:
-    return known(identity).pointer.revoked
+    return known_bundle(identity).pointer.revoked
 
 
 def test_a_revocation_is_not_hidden_by_an_older_file(folder: Path, keys: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_file_that_no_head_names_says_nothing(folder: Path, keys: Path) -> Non
     shards.mkdir(parents=True)
     (shards / f"{'0' * 64}.jsonl.gz").write_bytes(packed([pointer(7)]))
     with pytest.raises(UsageError, match="was searched here"):
-        known(pointer(7).identity)
+        known_bundle(pointer(7).identity)
 
 
 def test_one_index_that_revokes_is_enough(folder: Path, keys: Path, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_one_index_that_revokes_is_enough(folder: Path, keys: Path, tmp_path: Pa
 def test_a_beginning_that_names_no_single_bundle(folder: Path, beginning: str) -> None:
     pin(PinnedIndex(name="one", url=str(folder), keys=()))
     with pytest.raises(UsageError, match=r"too short|several bundles"):
-        known(beginning)
+        known_bundle(beginning)
 
 
 def test_one_broken_index_does_not_silence_the_others(folder: Path, tmp_path: Path) -> None:
@@ -67,12 +67,12 @@ def test_one_broken_index_does_not_silence_the_others(folder: Path, tmp_path: Pa
     (tmp_path / "broken" / HEAD).write_text(json.dumps(head))
     pin(PinnedIndex(name="broken", url=str(tmp_path / "broken"), keys=()))
     pin(PinnedIndex(name="good", url=str(folder), keys=()))
-    answers = asked("kimi-k2.6", "rtx-pro-6000", 8, None, offline=False)
+    answers = search_indexes("kimi-k2.6", "rtx-pro-6000", 8, None, offline=False)
     assert {answer.index.name for answer in answers.indexed} >= {"good"}
     assert [fault for fault in answers.faults if "broken: head.json is no head" in fault] == list(answers.faults)
     assert answers.faults
     with pytest.raises(RecordError, match="no head"):
-        asked("kimi-k2.6", "rtx-pro-6000", 8, "broken", offline=False)
+        search_indexes("kimi-k2.6", "rtx-pro-6000", 8, "broken", offline=False)
 
 
 def test_a_keeper_with_a_new_key_is_read_again(folder: Path, keys: Path) -> None:

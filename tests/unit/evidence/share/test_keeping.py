@@ -18,9 +18,9 @@ from tests.conftest import ROOT
 from tests.unit.evidence.share.tampering import FOLDER, Tree, encoded, recorded, seal, tree
 from tests.unit.evidence.share.test_index import served
 from upright import __version__
-from upright.evidence.share.index_asking import pointed
 from upright.evidence.share.index_checking import checked_pointers
 from upright.evidence.share.index_reading import PinnedIndex, search
+from upright.evidence.share.index_requests import make_pointer
 from upright.evidence.share.pointers import Pointer
 from upright.evidence.share.signing import BUNDLES, fingerprints, sign
 from upright.evidence.share.statement import identity_of
@@ -45,7 +45,7 @@ class Kept:
         file.write_bytes(content)
         if key is not None:
             sign(file, key, BUNDLES)
-        return pointed(file, f"{self.url}/{file.name}")[0]
+        return make_pointer(file, f"{self.url}/{file.name}")[0]
 
     def asks(self, **files: str) -> None:
         """A pull request: files of pointers by name."""
@@ -164,7 +164,7 @@ def test_a_flag_that_no_recorded_version_takes_is_refused(kept: Kept) -> None:
     content = with_flag(bundle, "--run-this")
     file = kept.place / "bundles/one.bundle.json"
     file.write_bytes(content)
-    pointer = pointed(file, f"{kept.url}/one.bundle.json")[0]
+    pointer = make_pointer(file, f"{kept.url}/one.bundle.json")[0]
     kept.asks(mine=line(pointer))
     done = kept.check()
     assert done.returncode != 0

@@ -9,8 +9,7 @@ import pytest
 from tests.conftest import Upright
 from tests.unit.evidence.share.tampering import FOLDER, copied, recorded
 from tests.unit.facts.store.samples import deployment
-from upright.evidence.share.making import make_statement, share
-from upright.evidence.share.salt import salt
+from upright.evidence.share.making_statements import make_statement, salt, share
 from upright.evidence.share.statement import identity_of, read_statement
 from upright.evidence.share.verifying import verify
 from upright.facts import store
@@ -23,7 +22,7 @@ from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.records.residuals import Residuals
 from upright.facts.store import DeploymentDir
-from upright.proof.benchmark.bench import keep
+from upright.proof.benchmark.bench import save_benchmark
 
 SECRETS = ("margaret", "/data/private", "my question", "my answer", "sk-", "31337", "tr0ub4dor", "203.0.113.9")
 
@@ -71,7 +70,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeploymentDir:
         cell.model_copy(update={"recipe": recipe.digest, "error_samples": {"500": "my question"}})
         for cell in benchmark.cells
     )
-    keep(made, benchmark.model_copy(update={"cells": cells, "base_url": "http://margarets-box:31337"}))
+    save_benchmark(made, benchmark.model_copy(update={"cells": cells, "base_url": "http://margarets-box:31337"}))
     made.log.write_text("\n".join([f"Bearer {key} from 203.0.113.9", "my question", *predicate["log"]]))
     return made
 

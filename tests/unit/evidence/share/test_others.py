@@ -8,8 +8,8 @@ import pytest
 
 from upright.base.home import home
 from upright.evidence.share.index_building import build_index
+from upright.evidence.share.index_evidence import index_evidence, median_by_signer
 from upright.evidence.share.index_reading import PinnedIndex, pin
-from upright.evidence.share.others import judged, measured_by_others
 from upright.evidence.share.pointers import Pointer
 from upright.facts import catalog
 
@@ -34,7 +34,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_people_and_their_range() -> None:
-    evidence = judged(PEOPLE, ("lab",))
+    evidence = median_by_signer(PEOPLE, ("lab",))
     assert evidence is not None
     assert evidence.sentence == (
         "12 people measured 61 to 68 tok/s a user on such a box: evidence of others, as lab has it"
@@ -43,7 +43,7 @@ def test_people_and_their_range() -> None:
 
 def test_a_flood_by_one_signer_is_one_vote() -> None:
     flood = [pointer(1000 + number, 500.0, "SHA256:flood") for number in range(500)]
-    evidence = judged([*PEOPLE, *flood], ("lab",))
+    evidence = median_by_signer([*PEOPLE, *flood], ("lab",))
     assert evidence is not None
     assert (evidence.people, evidence.low, evidence.high, evidence.outliers) == (12, 61, 68, 1)
 
@@ -54,11 +54,11 @@ def test_a_flood_by_one_signer_is_one_vote() -> None:
     ids=str,
 )
 def test_what_does_not_count(changes: dict[str, object]) -> None:
-    assert judged([pointer(1, 60.0, "SHA256:1").model_copy(update=changes)], ("lab",)) is None
+    assert median_by_signer([pointer(1, 60.0, "SHA256:1").model_copy(update=changes)], ("lab",)) is None
 
 
 def test_one_person_is_said_to_be_one() -> None:
-    evidence = judged([pointer(1, 60.4, "SHA256:1"), pointer(2, 60.0, "SHA256:1")], ("lab",))
+    evidence = median_by_signer([pointer(1, 60.4, "SHA256:1"), pointer(2, 60.0, "SHA256:1")], ("lab",))
     assert evidence is not None
     assert evidence.sentence.startswith("1 person measured 60 tok/s a user")
 
@@ -66,12 +66,12 @@ def test_one_person_is_said_to_be_one() -> None:
 def test_it_is_opt_in(tmp_path: Path) -> None:
     box = catalog.box_record("8x-h200")
     build_index(tmp_path / "index", PEOPLE, key=None, at=AT)
-    assert measured_by_others("kimi-k2.6", box) is None
+    assert index_evidence("kimi-k2.6", box) is None
     pin(PinnedIndex(name="lab", url=str(tmp_path / "index"), keys=()))
-    assert measured_by_others("kimi-k2.6", box) is None, "an index that was only added"
+    assert index_evidence("kimi-k2.6", box) is None, "an index that was only added"
     pin(PinnedIndex(name="lab", url=str(tmp_path / "index"), keys=(), learn=True))
-    evidence = measured_by_others("kimi-k2.6", box)
+    evidence = index_evidence("kimi-k2.6", box)
     assert evidence is not None
     assert evidence.people == 12
-    assert measured_by_others("kimi-k2.6", catalog.box_record("4x-h200")) is None, "another box"
+    assert index_evidence("kimi-k2.6", catalog.box_record("4x-h200")) is None, "another box"
     assert home().exists()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.evidence.share.tampering import Tree, cells, claim_again, copied, encoded, figures_again, seal
 from upright.evidence.share.checks import Verification
 from upright.evidence.share.opening import open_bundle
-from upright.evidence.share.repeats import compared
+from upright.evidence.share.repeats import compared_cells
 from upright.evidence.share.signing import BUNDLES, fingerprints, sign
 from upright.evidence.share.statement import identity_of
 from upright.facts.records.benchmark import Benchmark
@@ -134,7 +134,9 @@ def test_the_ratio_is_the_one_of_the_two_figures_that_are_printed(
     known_claim: Path, there: list[float], here: list[float]
 ) -> None:
     cell = next(
-        cell for cell in compared(measured(known_claim, there), measured(known_claim, here)) if cell.metric == "output"
+        cell
+        for cell in compared_cells(measured(known_claim, there), measured(known_claim, here))
+        if cell.metric == "output"
     )
     assert cell.factor == pytest.approx(cell.repeated / cell.claimed)
     assert cell.reason.startswith(f"{cell.factor:.2f} times")
@@ -146,6 +148,6 @@ def test_the_ratio_is_the_one_of_the_two_figures_that_are_printed(
 
 
 def test_noise_around_the_same_mean_is_no_difference(known_claim: Path) -> None:
-    cells = compared(measured(known_claim, [5, 35]), measured(known_claim, [20, 20]))
+    cells = compared_cells(measured(known_claim, [5, 35]), measured(known_claim, [20, 20]))
     cell = next(cell for cell in cells if cell.metric == "output")
     assert (cell.claimed, cell.repeated, cell.factor, cell.verdict) == (20, 20, 1, "agrees")

@@ -12,12 +12,12 @@ from tests.unit.evidence.share.tampering import Tree, cells, claim_again, copied
 from upright.base.errors import RecordError, UprightError, UsageError
 from upright.evidence.share.index_reading import SEEDS
 from upright.evidence.share.opening import open_bundle
-from upright.evidence.share.repeats import Opened
+from upright.evidence.share.repeats import OpenedBundle
 from upright.evidence.share.verifying import read_claim
 from upright.facts.records.base import from_dict
 from upright.facts.records.recipe import Recipe, Setting
-from upright.flows.replay.claim_replay import ReplayPlan, ReplayWish, bundle_named, loads_of, plan_replay
-from upright.flows.replay.replay_recipe import replay_recipe
+from upright.flows.replay.recipe import replay_recipe
+from upright.flows.replay.replay import ReplayOptions, ReplayPlan, bundle_named, loads_of, plan_replay
 
 HOSTILE = (
     ("--model", "/etc/passwd"), ("--model-url", "http://127.0.0.1/x"), ("--rpc", "10.0.0.1:50052"),
@@ -38,14 +38,14 @@ def recipe(**changes: Any) -> Recipe:
     return from_dict(Recipe, copied()["predicate"]["records"]["recipe"]).model_copy(update=changes)
 
 
-def kept(bundle: Tree, folder: Path) -> Opened:
+def kept(bundle: Tree, folder: Path) -> OpenedBundle:
     file = folder / "it.bundle.json"
     file.write_bytes(encoded(bundle))
     return open_bundle(file)
 
 
-def planned(opened: Opened, *flags: str, box: str | None = "8x-h100") -> ReplayPlan:
-    return plan_replay(opened, ReplayWish(str(TINY_MODEL), box, flags, 8000, False), tell=lambda text: None)
+def planned(opened: OpenedBundle, *flags: str, box: str | None = "8x-h100") -> ReplayPlan:
+    return plan_replay(opened, ReplayOptions(str(TINY_MODEL), box, flags, 8000, False), tell=lambda text: None)
 
 
 @pytest.mark.parametrize(("name", "text"), HOSTILE)
@@ -114,20 +114,20 @@ def test_only_a_repository_is_looked_for(repository: str | None, tmp_path: Path)
     predicate = opened.statement.predicate
     model = predicate.model.model_copy(update={"repository": repository})
     predicate = predicate.model_copy(update={"model": model})
-    changed = Opened(
+    changed = OpenedBundle(
         opened.path,
         opened.statement.model_copy(update={"predicate": predicate}),
         opened.verification,
         opened.benchmarks,
     )
     with pytest.raises(UprightError, match="does not say where its weights are"):
-        plan_replay(changed, ReplayWish(None, "8x-h100", (), 8000, False), tell=lambda text: None)
+        plan_replay(changed, ReplayOptions(None, "8x-h100", (), 8000, False), tell=lambda text: None)
 
 
 def test_a_publication_is_planned_and_not_measured() -> None:
     plan = plan_replay(
         open_bundle(SEEDS / "bundles/kimi-k2.6-8x-b200-vllm.bundle.json"),
-        ReplayWish("kimi-k2.6", "8x-h200", (), 8000, False),
+        ReplayOptions("kimi-k2.6", "8x-h200", (), 8000, False),
         tell=lambda text: None,
     )
     assert plan.loads == ()

@@ -12,11 +12,11 @@ import pytest
 from scripts.seeding.publications import reports, statements
 from upright.base.errors import UsageError
 from upright.base.home import home
-from upright.evidence.share.index_asking import asked, brought, known
 from upright.evidence.share.index_reading import SEEDS, SHIPPED, PinnedIndex, pin
-from upright.evidence.share.index_seen import seen_in
+from upright.evidence.share.index_requests import fetch_known_bundle, known_bundle, search_indexes
 from upright.evidence.share.opening import open_bundle
-from upright.evidence.share.repeats import Opened
+from upright.evidence.share.repeats import OpenedBundle
+from upright.evidence.share.seen_pointers import seen_in
 from upright.evidence.share.statement import Headline
 
 SCRIPT = Path(__file__).parents[4] / "scripts/make-seed-bundles"
@@ -36,7 +36,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
 
 
-def opened(name: str) -> Opened:
+def opened(name: str) -> OpenedBundle:
     return open_bundle(SEEDS / "bundles" / f"{name}.bundle.json")
 
 
@@ -101,25 +101,25 @@ def test_one_without_its_statement_is_noticed() -> None:
     """Facts that are changed give other bytes."""
     (report,) = [report for report in reports() if report.title.startswith("How to deploy")]
     changed = report.model_copy(update={"at": "2027"})
-    assert statements(report)["kimi-k2.6-8x-b200-vllm"].identity == known("38d3771d10a3").pointer.identity
-    assert statements(changed)["kimi-k2.6-8x-b200-vllm"].identity != known("38d3771d10a3").pointer.identity
+    assert statements(report)["kimi-k2.6-8x-b200-vllm"].identity == known_bundle("38d3771d10a3").pointer.identity
+    assert statements(changed)["kimi-k2.6-8x-b200-vllm"].identity != known_bundle("38d3771d10a3").pointer.identity
 
 
 def test_a_search_answers_out_of_the_box() -> None:
-    (answer,) = asked("moonshotai/Kimi-K2.6", "NVIDIA B200", 8, None, offline=False).indexed
+    (answer,) = search_indexes("moonshotai/Kimi-K2.6", "NVIDIA B200", 8, None, offline=False).indexed
     assert [pointer.tokens_per_second for pointer in answer.pointers] == [44.0]
     assert answer.reading.files == 3
-    (anywhere,) = asked("kimi-k2.6", None, None, None, offline=False).indexed
+    (anywhere,) = search_indexes("kimi-k2.6", None, None, None, offline=False).indexed
     boxes = {(pointer.gpus, pointer.gpu) for pointer in anywhere.pointers}
     assert boxes >= {(8, "b200-sxm"), (8, "rtx-pro-6000-server"), (2, "rtx-pro-6000-max-q")}
-    (everything,) = asked(None, None, None, None, offline=True).indexed
+    (everything,) = search_indexes(None, None, None, None, offline=True).indexed
     assert len(everything.pointers) == len(BUNDLES)
     assert not home().exists(), "nothing is remembered of what the package brings"
 
 
 def test_what_it_points_to_is_in_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    path, verification = brought("38d3771d10a3")
+    path, verification = fetch_known_bundle("38d3771d10a3")
     assert verification.level == "claimed"
     assert path.read_bytes() == (SEEDS / "bundles/kimi-k2.6-8x-b200-vllm.bundle.json").read_bytes()
 

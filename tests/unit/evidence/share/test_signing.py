@@ -11,7 +11,7 @@ import pytest
 from tests.unit.evidence.share.tampering import FOLDER, copied, encoded, recorded
 from upright.base.errors import RecordError, UsageError
 from upright.evidence.share.opening import open_bundle
-from upright.evidence.share.signing import BUNDLES, HEADS, fingerprints, sign, signature_of, signer
+from upright.evidence.share.signing import BUNDLES, HEADS, fingerprints, sign, signature_path, signer
 
 
 def keypair(folder: Path, name: str, kind: str = "ed25519") -> Path:
@@ -40,7 +40,7 @@ def test_who_signed_is_told(bundle: Path, key: Path) -> None:
     signature = sign(bundle, key, BUNDLES)
     public = key.with_suffix(".pub")
     (fingerprint,) = fingerprints(public)
-    assert signature == signature_of(bundle)
+    assert signature == signature_path(bundle)
     assert signer(bundle.read_bytes(), signature.read_bytes(), BUNDLES) == fingerprint
     level, reason = reasons(bundle, trusted=fingerprints(public))
     assert level == "consistent"
@@ -57,7 +57,7 @@ def test_unsigned_is_allowed_and_marked(bundle: Path, key: Path) -> None:
 def test_a_signature_that_was_moved_from_another_bundle(bundle: Path, key: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.bundle.json"
     other.write_bytes(recorded(FOLDER / "02.json.gz"))
-    shutil.copy(sign(other, key, BUNDLES), signature_of(bundle))
+    shutil.copy(sign(other, key, BUNDLES), signature_path(bundle))
     assert reasons(bundle) == ("broken", "the signature is not of these bytes")
 
 
@@ -86,7 +86,7 @@ def test_another_key_than_was_asked_for(bundle: Path, key: Path, tmp_path: Path)
     "signature", [b"", b"no signature", b"x" * 100_000, b"-----BEGIN SSH SIGNATURE-----\n\x1b[2J\n"]
 )
 def test_what_is_no_signature(bundle: Path, signature: bytes) -> None:
-    signature_of(bundle).write_bytes(signature)
+    signature_path(bundle).write_bytes(signature)
     level, reason = reasons(bundle)
     assert level == "broken"
     assert "\x1b" not in reason
@@ -110,11 +110,11 @@ def test_a_key_that_is_not_there(bundle: Path, tmp_path: Path) -> None:
 
 
 def test_a_signature_is_read_no_further_than_it_may_be_long(bundle: Path) -> None:
-    with signature_of(bundle).open("wb") as file:
+    with signature_path(bundle).open("wb") as file:
         file.truncate(1 << 40)
     assert reasons(bundle) == ("broken", "the signature is longer than any")
-    signature_of(bundle).unlink()
-    signature_of(bundle).mkdir()
+    signature_path(bundle).unlink()
+    signature_path(bundle).mkdir()
     with pytest.raises(RecordError, match="no file"):
         open_bundle(bundle)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Upright
-from upright.facts.catalog.exporting import INDEX, exported
+from upright.facts.catalog.exporting import INDEX, export_files
 from upright.facts.catalog.loader import KINDS, rows, rows_of_file
 
 
 def test_every_kind_comes_back_as_it_was(tmp_path: Path) -> None:
-    files = exported("1.0")
+    files = export_files("1.0")
     index = json.loads(files.pop(INDEX))
     assert set(index["kinds"]) == set(KINDS)
     for kind, entry in index["kinds"].items():
@@ -31,8 +31,8 @@ def test_every_kind_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_the_same_rows_make_the_same_names() -> None:
-    assert exported("1.0") == exported("1.0")
-    assert set(exported("1.0")) == set(exported("2.0")), "only the index tells who wrote it"
+    assert export_files("1.0") == export_files("1.0")
+    assert set(export_files("1.0")) == set(export_files("2.0")), "only the index tells who wrote it"
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])

@@ -8,9 +8,9 @@ from upright.base.errors import ReadError, UnreachedError, UsageError
 from upright.base.units import GIB
 from upright.facts.catalog import model
 from upright.facts.records.model import Model
-from upright.models.deriving.catalogued import records
-from upright.models.deriving.named_builds import named_build, told_by_name
-from upright.planning.choosing.artifacts import choice
+from upright.models.deriving.catalogue_models import records
+from upright.models.deriving.named_builds import build_by_name, is_build_by_name
+from upright.planning.choosing.artifacts import artifact_choice
 from upright.planning.memory.file_sizes import SMALLEST, largest_size
 
 # Sizes of files, as kyuz0/amd-strix-halo-toolboxes and the repositories' pages state them.
@@ -33,7 +33,7 @@ def unreachable(source: str) -> Model:
 
 @pytest.mark.parametrize("name", FILES)
 def test_sizes_are_about_those_of_the_files(name: str):
-    build = named_build(name)
+    build = build_by_name(name)
     assert build is not None
     assert SMALLEST <= FILES[name] * GIB / build.tensor_bytes <= largest_size(build)
 
@@ -51,7 +51,7 @@ def test_sizes_are_about_those_of_the_files(name: str):
     ],
 )
 def test_a_name_tells_the_model_and_how_it_is_stored(name: str, row: str, scheme: str):
-    build = named_build(name)
+    build = build_by_name(name)
     assert build is not None
     assert build.architecture.layers == records(model(row))[0].architecture.layers
     assert build.quantisation == scheme
@@ -62,20 +62,20 @@ def test_a_name_tells_the_model_and_how_it_is_stored(name: str, row: str, scheme
     ["unsloth/Unheard-9B-GGUF:Q4_K_M", "unsloth/gpt-oss-20b-GGUF:Q9_Z", "someone/Qwen3-30B-A3B-finetune", "qwen3-30b"],
 )
 def test_a_name_that_does_not_tell_both_tells_nothing(name: str):
-    assert named_build(name) is None
+    assert build_by_name(name) is None
 
 
 def test_another_release_by_the_same_maker_is_stored_as_the_first():
-    sister, strange = (named_build(f"{maker}/Qwen3-30B-A3B-Thinking-2507") for maker in ("Qwen", "someone"))
+    sister, strange = (build_by_name(f"{maker}/Qwen3-30B-A3B-Thinking-2507") for maker in ("Qwen", "someone"))
     assert sister is not None
     assert sister.weights == records(model("qwen3-30b-a3b"))[0].weights
-    assert (sister.source, told_by_name(sister)) == ("Qwen/Qwen3-30B-A3B-Thinking-2507", True)
+    assert (sister.source, is_build_by_name(sister)) == ("Qwen/Qwen3-30B-A3B-Thinking-2507", True)
     assert strange is None
 
 
 def test_experts_that_were_trained_in_mxfp4_stay_so():
     """Published files of gpt-oss called Q4_K_M and Q8_0 have the same experts."""
-    small, large = (named_build(f"unsloth/gpt-oss-20b-GGUF:{quant}") for quant in ("Q4_K_M", "Q8_0"))
+    small, large = (build_by_name(f"unsloth/gpt-oss-20b-GGUF:{quant}") for quant in ("Q4_K_M", "Q8_0"))
     assert small is not None
     assert large is not None
     experts = [sum(line.bytes for line in build.weights if line.group == "routed_experts") for build in (small, large)]
@@ -83,10 +83,10 @@ def test_experts_that_were_trained_in_mxfp4_stay_so():
 
 
 def test_without_a_network_the_name_stands_in():
-    chosen = choice("unsloth/gpt-oss-120b-GGUF:Q4_K_M", unreachable)
+    chosen = artifact_choice("unsloth/gpt-oss-120b-GGUF:Q4_K_M", unreachable)
     assert chosen.model.source == "unsloth/gpt-oss-120b-GGUF:Q4_K_M"
-    assert told_by_name(chosen.model)
-    assert not told_by_name(choice("ggml-org/gpt-oss-120b-GGUF:MXFP4_MOE", unreachable).model)
+    assert is_build_by_name(chosen.model)
+    assert not is_build_by_name(artifact_choice("ggml-org/gpt-oss-120b-GGUF:MXFP4_MOE", unreachable).model)
 
 
 def test_what_the_hub_does_not_have_is_refused():
@@ -94,6 +94,6 @@ def test_what_the_hub_does_not_have_is_refused():
         raise ReadError(f"{source}: the hub has no such repository")
 
     with pytest.raises(ReadError):
-        choice("unsloth/gpt-oss-120b-GGUF-typo:Q4_K_M", absent)
+        artifact_choice("unsloth/gpt-oss-120b-GGUF-typo:Q4_K_M", absent)
     with pytest.raises(UsageError, match="the catalogue has no"):
-        choice("unsloth/Qwen3.6-35B-A3B-GGUF:Q9_Z", unreachable)
+        artifact_choice("unsloth/Qwen3.6-35B-A3B-GGUF:Q9_Z", unreachable)

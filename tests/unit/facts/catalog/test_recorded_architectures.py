@@ -13,7 +13,7 @@ import pytest
 from upright import Goal, read
 from upright.facts import catalog
 from upright.facts.catalog import versions
-from upright.facts.catalog.recorded_architectures import lacked_architecture, registry
+from upright.facts.catalog.recorded_architectures import missing_architecture, registry
 from upright.planning.choosing import plan
 
 ROOT = Path(__file__).parents[4]
@@ -40,23 +40,23 @@ def test_rows_are_in_order_and_speak_of_recorded_versions(engine: str) -> None:
 
 def test_a_version_that_lacks_the_class_is_told_with_one_that_has_it() -> None:
     """vLLM v0.26.0 and v0.27.0, vllm/model_executor/models/registry.py."""
-    lacked = lacked_architecture("vllm", "0.26.0", "KimiK3ForConditionalGeneration")
+    lacked = missing_architecture("vllm", "0.26.0", "KimiK3ForConditionalGeneration")
     assert lacked is not None
     assert lacked.since == "0.27.0"
     assert "vllm 0.26.0 does not know KimiK3ForConditionalGeneration" in lacked.sentence
-    assert lacked_architecture("vllm", "0.27.0", "KimiK3ForConditionalGeneration") is None
+    assert missing_architecture("vllm", "0.27.0", "KimiK3ForConditionalGeneration") is None
 
 
 def test_what_nobody_recorded_is_not_judged() -> None:
     assert registry("nobodys") is None
-    assert lacked_architecture("nobodys", "1.0", "LlamaForCausalLM") is None
-    assert lacked_architecture("vllm", "0.26.0", "NobodysForCausalLM") is None
-    assert lacked_architecture("vllm", None, "LlamaForCausalLM") is None
-    assert lacked_architecture("vllm", "0.26.0.dev1", "KimiK3ForConditionalGeneration") is None
-    assert lacked_architecture("vllm", "0.1.0", "KimiK3ForConditionalGeneration") is None, "older than all recorded"
+    assert missing_architecture("nobodys", "1.0", "LlamaForCausalLM") is None
+    assert missing_architecture("vllm", "0.26.0", "NobodysForCausalLM") is None
+    assert missing_architecture("vllm", None, "LlamaForCausalLM") is None
+    assert missing_architecture("vllm", "0.26.0.dev1", "KimiK3ForConditionalGeneration") is None
+    assert missing_architecture("vllm", "0.1.0", "KimiK3ForConditionalGeneration") is None, "older than all recorded"
     newer = "Glm5NextForConditionalGeneration"
-    assert lacked_architecture("sglang", "0.5.18", newer) is not None
-    assert lacked_architecture("sglang", "0.5.20", newer) is None, "0.5.18 lacks it, 0.5.22 has it"
+    assert missing_architecture("sglang", "0.5.18", newer) is not None
+    assert missing_architecture("sglang", "0.5.20", newer) is None, "0.5.18 lacks it, 0.5.22 has it"
 
 
 def test_a_plan_for_a_version_that_lacks_the_model_says_so() -> None:

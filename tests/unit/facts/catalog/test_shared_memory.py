@@ -10,14 +10,14 @@ from click.testing import CliRunner
 from upright.app.cli.main import cli
 from upright.base.units import GIB
 from upright.facts import catalog
-from upright.facts.catalog.shared_memory import shared_gpus
+from upright.facts.catalog.unified_memory import unified_memory_gpus
 
 UNIFIED = [row for row in catalog.gpus() if row.unified_memory]
 OWN = [row for row in catalog.gpus() if not row.unified_memory]
 
 
 def gpu_gib(box: str, memory_gib: float) -> float | None:
-    gpus = shared_gpus(catalog.box_record(box), memory_gib)
+    gpus = unified_memory_gpus(catalog.box_record(box), memory_gib)
     return gpus[0].memory_bytes.value / GIB if gpus else None
 
 
@@ -65,8 +65,8 @@ def test_several_boxes_in_one_and_none():
 def test_what_was_looked_at_is_no_more_than_was_seen():
     seen = catalog.box_record("gb10").model_copy(update={"basis": "probed"})
     known = seen.gpus[0].memory_bytes.value
-    assert shared_gpus(seen, 512)[0].memory_bytes.value == known
-    assert shared_gpus(seen, 64)[0].memory_bytes.value == 64 * GIB
+    assert unified_memory_gpus(seen, 512)[0].memory_bytes.value == known
+    assert unified_memory_gpus(seen, 64)[0].memory_bytes.value == 64 * GIB
 
 
 @pytest.mark.parametrize(("ram", "fits"), [((), True), (("--ram", "128GB"), True), (("--ram", "64GB"), False)])

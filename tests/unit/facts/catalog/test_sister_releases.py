@@ -11,7 +11,7 @@ from upright.facts.catalog.rows.model import ModelRow
 from upright.facts.catalog.sister_releases import release_named, release_of, releases
 from upright.facts.records.model import Model
 from upright.models.reading.catalogue import catalogued_repository
-from upright.planning.choosing.artifacts import choice
+from upright.planning.choosing.artifacts import artifact_choice
 
 ROWS = catalog.models()
 NAMED = [(row, release) for row in ROWS for release in releases(row)]
@@ -27,7 +27,7 @@ def test_a_release_by_name_is_planned_read_and_fetched_as_itself(row: ModelRow, 
     if name == row.id:
         assert release_named(row, name) is None
         return
-    considered = choice(name, unread)
+    considered = artifact_choice(name, unread)
     models = [considered.model, *considered.choose_from]
     sources = [model.source.partition(":")[0] for model in models]
     by_repository = {artifact.repository: artifact for artifact in row.artifacts}
@@ -43,7 +43,7 @@ def test_an_artifact_by_its_name_without_owner_is_that_one(row: ModelRow) -> Non
         short = artifact.repository.rpartition("/")[2]
         if artifact.quant or release_named(row, short) or short.lower() == row.id:
             continue
-        assert choice(short, unread).model.source.rpartition("/")[2].lower() == short.lower()
+        assert artifact_choice(short, unread).model.source.rpartition("/")[2].lower() == short.lower()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_an_artifact_by_its_name_without_owner_is_that_one(row: ModelRow) -> Non
     ],
 )
 def test_the_context_is_the_releases_own(name: str, context: int) -> None:
-    considered = choice(name, unread)
+    considered = artifact_choice(name, unread)
     models = (considered.model, *considered.choose_from)
     assert {model.architecture.context_limit_tokens for model in models} == {context}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upright.facts.catalog.versions import bound, inside, parse
+from upright.facts.catalog.versions import bound, in_range, parse
 
 
 @pytest.mark.parametrize(
@@ -32,17 +32,17 @@ from upright.facts.catalog.versions import bound, inside, parse
     ],
 )
 def test_inside(version: str, range_: str, holds: bool) -> None:
-    assert inside(version, range_) is holds
+    assert in_range(version, range_) is holds
 
 
 @pytest.mark.parametrize("range_", ["", "0.18", ">=", "between 1 and 2", ">=0.18;<0.26"])
 def test_a_range_that_is_none_is_refused(range_: str) -> None:
     with pytest.raises(ValueError, match=r"not a (range|version)"):
-        inside("1.0", range_)
+        in_range("1.0", range_)
 
 
 def test_any_version_is_in_the_open_range_but_must_be_one() -> None:
-    assert inside("1.0", "*")
+    assert in_range("1.0", "*")
     with pytest.raises(ValueError, match="not a version"):
         parse("anything")
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from upright.base.errors import RecordError
 from upright.facts import records
-from upright.facts.records.base import Figure, Record, canonical, from_dict, from_json, sayable, unknown
+from upright.facts.records.base import Figure, Record, canonical, from_dict, from_json, json_safe, unknown
 from upright.facts.records.deployment import Deployment
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.loading import KINDS, record_class
@@ -169,7 +169,7 @@ def test_what_a_broken_engine_sends_can_be_written_down() -> None:
 
 @given(_json)
 def test_what_can_be_said_is_not_touched(value: Any) -> None:
-    assert canonical(sayable(value)) == canonical(value)
+    assert canonical(json_safe(value)) == canonical(value)
 
 
 def test_every_kind_of_record_is_in_the_table() -> None:

@@ -17,7 +17,7 @@ from tests.unit.facts.store.samples import observation
 from upright.base.errors import RecordError, StoreError
 from upright.facts.records.evidence import Observation
 from upright.facts.store import DeploymentDir, Journal
-from upright.facts.store.journal import NO_DIGEST, DamageError, last, lines, read_head, sealed
+from upright.facts.store.journal import NO_DIGEST, DamageError, last, lines, read_head, seal_line
 
 
 def test_what_is_appended_is_read_back_in_order(directory: DeploymentDir) -> None:
@@ -283,7 +283,7 @@ def test_reading_notices_a_line_that_does_not_follow_the_one_before_it(directory
     path = directory.evidence_file
     first, second, third = path.read_bytes().splitlines(keepends=True)
     read = list(lines(path))[1]
-    relinked, _ = sealed(2, NO_DIGEST, read.kind, read.schema, read.content)
+    relinked, _ = seal_line(2, NO_DIGEST, read.kind, read.schema, read.content)
     assert relinked.rstrip() != second.rstrip()
     path.write_bytes(first + relinked.rstrip() + b"\n" + third)
     with pytest.raises(DamageError, match=r"line 2.*does not follow the line before it"):

@@ -66,7 +66,7 @@ def test_a_thousand_deployments_with_long_evidence_are_listed_fast(
     find_seconds = time.monotonic() - started
     assert found.name == "model-959"  # minute 59, second 15
     started = time.monotonic()
-    listed = store.listing()
+    listed = store.list_deployments()
     list_seconds = time.monotonic() - started
     assert len(listed) == 1_000
     assert listed[-1].directory == found
@@ -86,7 +86,7 @@ def test_listing_survives_a_broken_directory(own_home: Path) -> None:
         path = own_home / "deployments" / f"broken-{number}"
         shutil.copytree(good.path, path)
         (path / "deployment.json").write_bytes(content)
-    listed = {item.directory.name: item for item in store.listing()}
+    listed = {item.directory.name: item for item in store.list_deployments()}
     assert listed["good"].deployment == good.read(Deployment)
     assert len(listed) == 6
     for name, item in listed.items():

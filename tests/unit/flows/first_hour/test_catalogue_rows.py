@@ -15,7 +15,7 @@ from upright.facts.catalog.loader import rows_of_file
 from upright.facts.catalog.rows.words import MeasurementRow
 from upright.facts.records.first_hour import FieldBundle, FieldTest
 from upright.flows.first_hour.catalogue_rows import MEASUREMENTS, propose
-from upright.flows.first_hour.packing_hour import open_hour
+from upright.flows.first_hour.field_bundle import open_field_bundle
 
 
 def bundle_of(*statements: dict[str, Any]) -> FieldBundle:
@@ -52,4 +52,4 @@ def test_what_does_not_hold_gives_no_row() -> None:
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("{}")
     with pytest.raises(RecordError):
-        open_hour(tmp_path / "b.json")
+        open_field_bundle(tmp_path / "b.json")

@@ -10,8 +10,8 @@ import pytest
 
 from upright.facts.records.first_hour import Ending, FieldAction, FieldFigure, FieldOutcome, FieldStep, FieldTest
 from upright.flows.first_hour.claims import checks, claims
-from upright.flows.first_hour.figures import climbed_words
-from upright.flows.first_hour.wrong import wrong_lines
+from upright.flows.first_hour.prediction_errors import prediction_error_lines
+from upright.flows.first_hour.steps import climbed_words
 
 README = Path(__file__).parents[4] / "README.md"
 
@@ -108,8 +108,8 @@ def test_a_rung_that_the_time_left_out_was_not_climbed() -> None:
     answers = {"boot": "passed", "context": "passed", "task": "skipped", "clients": "skipped"}
     assert climbed_words(answers) == "climbed boot, context; skipped: task, clients"
     test = field_test(ended("prove", "vllm", answers=answers, why=climbed_words(answers)))
-    lines = list(wrong_lines(test))
+    lines = list(prediction_error_lines(test))
     told = lines[lines.index("Not all of it was proved") + 1]
     assert told == "  prove vllm: climbed boot, context; skipped: task, clients"
     whole = field_test(ended("prove", "vllm", answers={"boot": "passed"}, why="climbed boot"))
-    assert "Not all of it was proved" not in list(wrong_lines(whole))
+    assert "Not all of it was proved" not in list(prediction_error_lines(whole))

@@ -14,12 +14,12 @@ from upright.facts import catalog
 from upright.facts.records.base import from_json
 from upright.facts.records.first_hour import FieldBundle, FieldFigure, FieldTest
 from upright.facts.store import DeploymentDir
-from upright.flows.first_hour.doing import StepCase, StepDone
-from upright.flows.first_hour.running import begin, resumed, run, unfinished
-from upright.flows.first_hour.scheduling import FieldRequest, schedule_on
-from upright.flows.first_hour.wrong import compared, wrong_lines
+from upright.flows.first_hour.field_test import begin, resumed, run, unfinished
+from upright.flows.first_hour.prediction_errors import figures_by_error, prediction_error_lines
+from upright.flows.first_hour.request import FieldRequest, schedule_field_test
+from upright.flows.first_hour.steps import StepInput, StepResult
 
-Act = Callable[[StepCase], StepDone]
+Act = Callable[[StepInput], StepResult]
 
 
 class KilledError(BaseException):
@@ -43,15 +43,15 @@ def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def begun(seconds: float = 3600, price: float | None = None, limit: float | None = None) -> DeploymentDir:
     box = catalog.box_record("dgx-spark")
-    return begin(schedule_on(box, FieldRequest(seconds, limit, price, (), 0.5e9), here=False), box)
+    return begin(schedule_field_test(box, FieldRequest(seconds, limit, price, (), 0.5e9), here=False), box)
 
 
 def taking(clock: Clock, times: float = 1.0, log: list[str] | None = None) -> Act:
-    def act(case: StepCase) -> StepDone:
+    def act(case: StepInput) -> StepResult:
         clock.now += times * case.step.estimated_seconds
         if log is not None:
             log.append(case.step.name)
-        return StepDone("it was done")
+        return StepResult("it was done")
 
     return act
 
@@ -82,10 +82,10 @@ def test_a_step_that_does_not_fit_what_is_left_is_not_begun(tmp_path: Path) -> N
 def test_slow_downloads_are_known_after_the_first(tmp_path: Path) -> None:
     directory, clock, log = begun(2400), Clock(), list[str]()
 
-    def slow(case: StepCase) -> StepDone:
+    def slow(case: StepInput) -> StepResult:
         clock.now += case.step.estimated_seconds * (10 if case.step.action == "fetch" else 1)
         log.append(case.step.name)
-        return StepDone("")
+        return StepResult("")
 
     done = run(directory, tmp_path / "b.json", tell=print, clock=clock, act=slow)
     first, largest = [step for step in done.test.steps if step.action == "fetch"][:2]
@@ -104,11 +104,11 @@ def test_money_is_spent_within_its_limit(tmp_path: Path) -> None:
 def test_what_stands_on_a_step_that_failed_is_not_begun(tmp_path: Path) -> None:
     directory, clock, log = begun(), Clock(), list[str]()
 
-    def act(case: StepCase) -> StepDone:
+    def act(case: StepInput) -> StepResult:
         log.append(case.step.name)
         if case.step.action == "start":
             raise LaunchError("it ended at once")
-        return StepDone("")
+        return StepResult("")
 
     done = run(directory, tmp_path / "b.json", tell=print, clock=clock, act=act)
     assert not [name for name in log if name.startswith(("prove", "bench"))]
@@ -120,13 +120,13 @@ def test_killed_ten_times_it_goes_on_and_repeats_nothing_that_ended(seed: int, t
     chance, clock, attempts, ended = random.Random(seed), Clock(), Counter[str](), Counter[str]()
     directory = begun()
 
-    def act(case: StepCase) -> StepDone:
+    def act(case: StepInput) -> StepResult:
         attempts[case.step.name] += 1
         if sum(attempts.values()) - sum(ended.values()) <= 10 and chance.random() < 0.6:
             raise KilledError
         clock.now += case.step.estimated_seconds
         ended[case.step.name] += 1
-        return StepDone("it was done")
+        return StepResult("it was done")
 
     kills = 0
     while True:
@@ -145,11 +145,11 @@ def test_killed_ten_times_it_goes_on_and_repeats_nothing_that_ended(seed: int, t
 def test_more_time_begins_what_was_not_begun(tmp_path: Path) -> None:
     directory, clock, log = begun(), Clock(), list[str]()
 
-    def cut(case: StepCase) -> StepDone:
+    def cut(case: StepInput) -> StepResult:
         if case.step.action == "bench":
             raise KilledError
         clock.now += 2 * case.step.estimated_seconds
-        return StepDone("")
+        return StepResult("")
 
     with pytest.raises(KilledError):
         run(directory, tmp_path / "b.json", tell=print, clock=clock, act=cut)
@@ -161,10 +161,10 @@ def test_more_time_begins_what_was_not_begun(tmp_path: Path) -> None:
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
     directory, clock = begun(), Clock()
 
-    def act(case: StepCase) -> StepDone:
+    def act(case: StepInput) -> StepResult:
         with pytest.raises(LaunchError, match="runs already"):
             run(directory, tmp_path / "c.json", tell=print, clock=clock, act=taking(clock))
-        return StepDone("")
+        return StepResult("")
 
     run(directory, tmp_path / "b.json", tell=print, clock=clock, act=act)
     assert not (tmp_path / "c.json").exists()
@@ -177,10 +177,10 @@ def test_the_worst_figure_stands_first(tmp_path: Path) -> None:
     off = FieldFigure(what="off", unit="bytes", planned=100, low=90, high=110, measured=80)
     done = run(
         directory, tmp_path / "b.json", tell=print, clock=clock,
-        act=lambda case: StepDone("", figures=(near, off, far) if case.step.action == "probe" else ()),
+        act=lambda case: StepResult("", figures=(near, off, far) if case.step.action == "probe" else ()),
     )  # fmt: skip
-    assert [one.figure.what for one in compared(done.test)] == ["far", "off", "near"]
-    lines = list(wrong_lines(done.test))
+    assert [one.figure.what for one in figures_by_error(done.test)] == ["far", "off", "near"]
+    lines = list(prediction_error_lines(done.test))
     assert lines[3] == "2 of 3 figures are outside what was planned"
     assert "far: 200 tok/s measured, 100 tok/s planned (90 tok/s to 110 tok/s), +100%" in lines[4]
 
@@ -192,7 +192,7 @@ def test_a_bundle_holds_no_name_of_the_machine(tmp_path: Path, monkeypatch: pyte
     directory.write(test)
     run(
         directory, tmp_path / "b.json", tell=print, clock=clock,
-        act=lambda case: StepDone(f"with hunter2hunter2 in {tmp_path / 'home'}"),
+        act=lambda case: StepResult(f"with hunter2hunter2 in {tmp_path / 'home'}"),
     )  # fmt: skip
     text = (tmp_path / "b.json").read_text()
     assert "margarets" not in text

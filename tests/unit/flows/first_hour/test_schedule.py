@@ -11,15 +11,15 @@ from upright.facts import catalog
 from upright.facts.records.first_hour import FieldOutcome, FieldTest
 from upright.flows.first_hour import estimates
 from upright.flows.first_hour.cells import CellSource
-from upright.flows.first_hour.field_schedule import FieldSchedule, FieldWish, make_schedule
-from upright.flows.first_hour.ignorance import known_least
-from upright.flows.first_hour.scheduling import FieldRequest, schedule_on
+from upright.flows.first_hour.request import FieldRequest, schedule_field_test
+from upright.flows.first_hour.schedule import FieldOptions, FieldSchedule, make_schedule
+from upright.flows.first_hour.uncertainty import uncertainty_key
 
 BOX = "dgx-spark"
 
 
 def scheduled(seconds: float = 3600, box: str = BOX) -> FieldSchedule:
-    return make_schedule(catalog.box_record(box), FieldWish(seconds))
+    return make_schedule(catalog.box_record(box), FieldOptions(seconds))
 
 
 @pytest.mark.parametrize("box", ["8x-rtx-pro-6000-server", "dgx-spark", "8x-b200-sxm"])
@@ -62,8 +62,8 @@ def test_cells_of_a_model_are_ordered_by_their_bands() -> None:
 
     model = next(model for model in artifacts_for(box) if model.source == "moonshotai/Kimi-K2.6")
     cells = source.cells(model)
-    assert [known_least(cell.plan) for cell in cells] == sorted(
-        (known_least(cell.plan) for cell in cells), reverse=True
+    assert [uncertainty_key(cell.plan) for cell in cells] == sorted(
+        (uncertainty_key(cell.plan) for cell in cells), reverse=True
     )
     assert any("DCP8" in cell.label for cell in cells)
 
@@ -85,22 +85,22 @@ def test_too_little_time_is_said_with_what_is_needed() -> None:
 
 
 def test_a_model_that_is_at_hand_is_not_fetched() -> None:
-    wish = FieldWish(3600, at_hand=lambda model: True)
+    wish = FieldOptions(3600, at_hand=lambda model: True)
     assert all(step.action != "fetch" for step in make_schedule(catalog.box_record(BOX), wish).steps)
 
 
 def test_an_engine_that_is_not_there_is_not_scheduled() -> None:
-    wish = FieldWish(3600, engines=frozenset({"vllm"}))
+    wish = FieldOptions(3600, engines=frozenset({"vllm"}))
     assert {step.engine for step in make_schedule(catalog.box_record(BOX), wish).steps if step.engine} == {"vllm"}
 
 
 def test_money_bounds_time() -> None:
     request = FieldRequest(3600, 5.0, 10.0, (), 0.5e9)
-    test = schedule_on(catalog.box_record(BOX), request, here=False)
+    test = schedule_field_test(catalog.box_record(BOX), request, here=False)
     assert test.limit_seconds == 1800
     assert sum(step.estimated_seconds for step in test.steps) <= 1800
     with pytest.raises(UsageError, match="needs a price"):
-        schedule_on(catalog.box_record(BOX), FieldRequest(3600, 5.0, None, (), 0.5e9), here=False)
+        schedule_field_test(catalog.box_record(BOX), FieldRequest(3600, 5.0, None, (), 0.5e9), here=False)
 
 
 def test_what_a_step_took_corrects_the_next_of_its_kind() -> None:
@@ -113,7 +113,7 @@ def test_what_a_step_took_corrects_the_next_of_its_kind() -> None:
 
 
 def test_a_test_is_a_record() -> None:
-    test = schedule_on(catalog.box_record(BOX), FieldRequest(3600, None, None, (), 0.5e9), here=False)
+    test = schedule_field_test(catalog.box_record(BOX), FieldRequest(3600, None, None, (), 0.5e9), here=False)
     from upright.facts.records.base import from_json
 
     assert from_json(FieldTest, test.to_json()) == test

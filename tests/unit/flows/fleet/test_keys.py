@@ -12,10 +12,10 @@ import pytest
 
 from upright.base.errors import LaunchError, UsageError
 from upright.facts.records.fleet import BoxState, Fleet, FleetBox, FleetState, Router
-from upright.flows.fleet.boxes import listed, same_start, url_of
+from upright.flows.fleet.boxes import admitted_urls, same_start, url_of
 from upright.flows.fleet.directory import FleetDir, known_fleets
-from upright.flows.fleet.gateway import PAYLOAD, RouterFiles
-from upright.flows.fleet.naming import file_of
+from upright.flows.fleet.named_fleet import file_of
+from upright.flows.fleet.router_api import PAYLOAD, RouterFiles
 from upright.planning.rendering.router import router_recipe
 
 
@@ -144,7 +144,7 @@ def test_where_the_router_finds_a_box():
     assert found(None, "10.0.0.2") == found("b", "10.0.0.2") == "http://10.0.0.2:8001"
     assert found("c", "127.0.0.1") == found("c", "localhost") == "http://127.0.0.1:41000", "our end of the tunnel"
     assert found("b", "127.0.0.1", "ssh:b") == "http://127.0.0.1:8001", "beside the router"
-    assert listed(a_fleet(), FleetState(name="f", boxes=(BoxState(name="a"),))) == {}
+    assert admitted_urls(a_fleet(), FleetState(name="f", boxes=(BoxState(name="a"),))) == {}
 
 
 def test_the_same_start_whatever_it_was_made_from():

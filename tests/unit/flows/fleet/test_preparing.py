@@ -10,11 +10,11 @@ import pytest
 from upright.base.errors import LaunchError
 from upright.facts.records.fleet import Fleet
 from upright.facts.records.recipe import Recipe, Setting
-from upright.flows.fleet import preparing
-from upright.flows.fleet.preparing import plan_fleet
+from upright.flows.fleet import box_plans
+from upright.flows.fleet.box_plans import plan_fleet
 from upright.flows.line import preparing as line
 from upright.planning.rendering.router import router_recipe
-from upright.planning.requests.planned import PlannedRequest
+from upright.planning.requests.plan_request import PlannedRequest
 
 RECORD: Any = type("Record", (), {"reference": "box:0"})
 
@@ -32,7 +32,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(line, "read", lambda path: RECORD)
     monkeypatch.setattr(line, "probe", lambda host: RECORD)
     monkeypatch.setattr(line, "plan_request", lambda request: PlannedRequest(request, [RECORD]))
-    monkeypatch.setattr(preparing, "refuse_missing_runtime", lambda recipe, host: None)
+    monkeypatch.setattr(box_plans, "refuse_missing_runtime", lambda recipe, host: None)
     return tmp_path / "own.json"
 
 
@@ -64,6 +64,6 @@ def test_a_machine_without_the_runtime_is_known_before_anything_is_restarted(fil
     def refuse(recipe: Recipe, host: object) -> None:
         raise LaunchError("podman is not on this machine")
 
-    monkeypatch.setattr(preparing, "refuse_missing_runtime", refuse)
+    monkeypatch.setattr(box_plans, "refuse_missing_runtime", refuse)
     with pytest.raises(LaunchError, match="podman is not on this machine"):
         planned(file)

@@ -15,11 +15,11 @@ from upright.facts.records.deployment import Deployment, Process
 from upright.facts.records.fleet import BoxState, Fleet, FleetBox, FleetState, Roll, RollStep
 from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.store import DeploymentDir
-from upright.flows.fleet import box_steps, boxes, differences, ending, rolling
+from upright.flows.fleet import box_steps, boxes, roll_plan, rolling, stopping
+from upright.flows.fleet.current_status import fleet_status
 from upright.flows.fleet.directory import FleetDir
-from upright.flows.fleet.looking import look
 from upright.flows.fleet.rolling import roll
-from upright.flows.fleet.waves import Width
+from upright.flows.fleet.waves import RollWidth
 from upright.planning.rendering.router import router_recipe
 from upright.serving.launch.launch import utc_now
 
@@ -58,10 +58,10 @@ class World:
         monkeypatch.setattr(box_steps, "restart", self.restart)
         monkeypatch.setattr(box_steps, "prove_deployment", self.prove)
         monkeypatch.setattr(box_steps, "admit", self.admit)
-        monkeypatch.setattr(ending, "stop", self.stop)
-        monkeypatch.setattr(differences, "_of_router", lambda *_, **__: None)
-        monkeypatch.setattr(differences, "running_router", lambda directory: object())
-        for module in (box_steps, rolling, differences):
+        monkeypatch.setattr(stopping, "stop", self.stop)
+        monkeypatch.setattr(roll_plan, "_of_router", lambda *_, **__: None)
+        monkeypatch.setattr(roll_plan, "running_router", lambda directory: object())
+        for module in (box_steps, rolling, roll_plan):
             monkeypatch.setattr(module, "running", self.running)
         self.left: int | None = 3
         """Requests of a busy box."""
@@ -159,7 +159,7 @@ def test_the_first_failure_is_stepped_back_and_ends_the_roll(world: World, how: 
 def test_the_first_bad_wave_is_the_last(world: World):
     """b and c go together after the canary a: b fails and is stepped back, c stands with the new recipe."""
     world.unproved.add("b")
-    made = world.roll(width=Width(canary=1, max_unavailable="2"))
+    made = world.roll(width=RollWidth(canary=1, max_unavailable="2"))
     assert made.outcome == "stopped"
     assert world.done[:3] == ["a out", "a new", "a in"]
     assert {step.box: step.phase for step in made.steps} == {"a": "done", "b": "stepped back", "c": "done"}
@@ -169,7 +169,7 @@ def test_the_first_bad_wave_is_the_last(world: World):
 
 def test_a_bad_canary_is_the_only_box_that_was_touched(world: World):
     world.broken.add("a")
-    made = world.roll(width=Width(canary=1, max_unavailable="2"))
+    made = world.roll(width=RollWidth(canary=1, max_unavailable="2"))
     assert made.outcome == "stopped"
     assert [step.box for step in made.steps] == ["a"]
     assert {done[0] for done in world.done} == {"a"}
@@ -237,7 +237,7 @@ def test_a_box_that_is_down_is_started_though_no_other_answers(world: World, mon
     def running(known: BoxState) -> Deployment | None:
         return None if known.name in down and world.starts[known.name] == 1 else world.running(known)
 
-    for module in (box_steps, rolling, differences):
+    for module in (box_steps, rolling, roll_plan):
         monkeypatch.setattr(module, "running", running)
     assert world.roll().outcome == "done"
     assert all(box.admitted for box in world.directory.state().boxes)
@@ -292,14 +292,14 @@ def test_a_roll_that_was_killed_is_told_of_and_goes_on(world: World, phase: str)
     state = world.directory.state()
     state = state.with_box(state.box("a").model_copy(update={"admitted": False}))
     world.directory.write(state.model_copy(update={"roll": Roll(begun_at=utc_now(), steps=(step,))}))
-    assert look(world.fleet).roll == f"a roll is interrupted at a, {phase}"
+    assert fleet_status(world.fleet).roll == f"a roll is interrupted at a, {phase}"
     world.done.clear()
     world.unproved.add("a")
     made = world.roll()
     assert made.outcome == "stopped"
     assert world.recipe("a") == "old", "back to what it had before the roll that was killed"
     assert world.done == ["a out", "a new", "a old", "a in"]
-    assert look(world.fleet).roll == f"the last roll was stopped: {made.reason}"
+    assert fleet_status(world.fleet).roll == f"the last roll was stopped: {made.reason}"
 
 
 def test_a_roll_that_stops_leaves_what_runs_in_the_record(world: World):

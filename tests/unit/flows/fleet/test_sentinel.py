@@ -50,14 +50,14 @@ def test_two_watch_and_each_starts_the_other_again(directory: FleetDir):
     def both() -> bool:
         return all(sentinel._held(directory, number) for number in (0, 1))
 
-    sentinel.post(directory)
+    sentinel.start_watchers(directory)
     try:
         until(both)
         victim = next(iter(pids(directory)))
         os.kill(victim, signal.SIGKILL)
         until(lambda: both() and victim not in pids(directory))
     finally:
-        sentinel.relieve(directory, patience_seconds=30)
+        sentinel.stop_watchers(directory, patience_seconds=30)
     assert not any(sentinel._held(directory, number) for number in (0, 1))
 
 
@@ -71,12 +71,12 @@ def test_systemd_keeps_it_where_it_is(directory: FleetDir, tmp_path: Path, monke
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(sentinel, "spawn", lambda *_: pytest.fail("systemd does it"))
-    sentinel.post(directory)
+    sentinel.start_watchers(directory)
     unit = tmp_path / "config/systemd/user/upright-pair-router.service"
     assert "Restart=always" in unit.read_text()
     assert "--user enable --now upright-pair-router.service" in calls.read_text()
     checked = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
-    sentinel.relieve(directory)
+    sentinel.stop_watchers(directory)
     assert "--user disable --now upright-pair-router.service" in calls.read_text()
     assert not unit.exists()

@@ -14,7 +14,7 @@ from upright.facts import store
 from upright.facts.records.deployment import Deployment, State
 from upright.facts.records.fleet import BoxState, Fleet, FleetBox, FleetState
 from upright.facts.store import DeploymentDir
-from upright.flows.fleet import boxes, ending, front, starting
+from upright.flows.fleet import boxes, router_control, starting, stopping
 from upright.flows.fleet.directory import FleetDir
 from upright.flows.fleet.rolling import roll
 from upright.flows.fleet.starting import FleetStart, down, up
@@ -61,10 +61,10 @@ class Pair:
         for name, instead in stand_ins.items():
             monkeypatch.setattr(starting, name, instead)
         monkeypatch.setattr(starting.sentinel, "post", lambda directory: None)
-        monkeypatch.setattr(ending, "stop", self.stop)
-        monkeypatch.setattr(front, "RouterFiles", lambda *_: files)
-        monkeypatch.setattr(front, "wait_until", lambda *_, **__: None)
-        monkeypatch.setattr(front, "_launched", lambda *_: deployment("pair-router", self.recipe(9000)))
+        monkeypatch.setattr(stopping, "stop", self.stop)
+        monkeypatch.setattr(router_control, "RouterFiles", lambda *_: files)
+        monkeypatch.setattr(router_control, "wait_until", lambda *_, **__: None)
+        monkeypatch.setattr(router_control, "_launched", lambda *_: deployment("pair-router", self.recipe(9000)))
 
     def recipe(self, port: int) -> Any:
         made = router_recipe(self.fleet, folder="/r", program="python3", served_name="m", context_tokens=1024)

@@ -15,14 +15,14 @@ import pytest
 
 from tests.unit.serving.connect.test_connect import deployment
 from tests.unit.serving.connect.test_trying import Endpoints, serving
-from upright.app.pages.client_page import download_words, session_sentences, session_shown
+from upright.app.pages.client_page import download_words, session_json, session_sentences
 from upright.base.errors import LaunchError, UsageError
 from upright.facts import catalog
 from upright.facts.records.box import EngineInstall
 from upright.facts.records.plan import Goal
 from upright.flows.line import agent
-from upright.flows.line.agent import AgentSession, ClientWish, launch_agent, recommended_model
-from upright.flows.line.preparing import On
+from upright.flows.line.agent import AgentSession, ClientOptions, launch_agent, recommended_model
+from upright.flows.line.preparing import LaunchTarget
 from upright.serving.connect.client_process import client_named
 
 KEEPS_NOTES = 'printf "%s\\n" "$@" > "$NOTES/arguments"; env > "$NOTES/environment"\n'
@@ -53,11 +53,11 @@ class Flow:
         return SimpleNamespace(key_file=self.key_file, key=lambda: "sk-secret", read=lambda kind: self.deployment)
 
     def launch(self, client: str, *arguments: str, keep: bool = False, write: bool = False) -> AgentSession:
-        wish = ClientWish(client_named(client), arguments, write)
+        wish = ClientOptions(client_named(client), arguments, write)
         return launch_agent(
             "model",
             Goal(),
-            On(),
+            LaunchTarget(),
             wish,
             port=1,
             keep=keep,
@@ -113,7 +113,7 @@ def test_the_client_is_started_with_settings_of_its_own_process_and_nothing_is_l
     assert flow.stopped == 1
     assert not list((tmp_path / "work").iterdir()), "nothing is written"
     assert list(session_sentences(session, "claude-code")) == ["claude-code ended with code 3"]
-    assert session_shown(session, "claude-code")["exit_code"] == 3
+    assert session_json(session, "claude-code")["exit_code"] == 3
 
 
 @pytest.mark.parametrize(("program", "told"), [("codex", "model_provider=upright"), ("aider", "openai/Kimi-K2.6")])
@@ -270,16 +270,16 @@ def test_without_a_model_the_first_that_is_recommended_and_can_be_run_is_taken(m
     bare = catalog.box_record("8x-rtx-pro-6000-server")
     box = bare.model_copy(update={"engines": (EngineInstall(engine="vllm", version="0.32.0", program="vllm"),)})
     monkeypatch.setattr(agent, "box_named", lambda named: box)
-    source = recommended_model(Goal(), On(), tell=told.append)
+    source = recommended_model(Goal(), LaunchTarget(), tell=told.append)
     assert f"recommended: {source} " in told[0]
     assert "on vllm" in told[0]
     monkeypatch.setattr(agent, "box_named", lambda named: bare)
     with pytest.raises(UsageError, match="not installed here") as refused:
-        recommended_model(Goal(), On(), tell=told.append)
+        recommended_model(Goal(), LaunchTarget(), tell=told.append)
     assert "upright engine how" in str(refused.value.hint)
     monkeypatch.setattr(agent, "recommend", lambda *_, **__: SimpleNamespace(offers=(), why="too small"))
     with pytest.raises(UsageError, match="too small"):
-        recommended_model(Goal(), On(), tell=told.append)
+        recommended_model(Goal(), LaunchTarget(), tell=told.append)
 
 
 def test_a_download_is_told_by_bytes_disk_and_time() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from upright.facts import catalog
 from upright.facts.catalog.rows.model import Artifact, ModelRow
-from upright.models.deriving.catalogued import record
-from upright.models.deriving.typed_gguf import of_type
+from upright.models.deriving.catalogue_models import record
+from upright.models.deriving.typed_gguf import gguf_of_type
 from upright.planning.memory.file_sizes import SMALLEST, largest_size, smallest_size
 
 
@@ -21,7 +21,7 @@ def _published() -> list[tuple[ModelRow, Artifact]]:
         and artifact.size_bytes.value
         and "lossless" not in artifact.scheme
         and artifact.other_bits is None
-        and of_type(row, f"{row.id}:{artifact.quant}")
+        and gguf_of_type(row, f"{row.id}:{artifact.quant}")
     ]
 
 
@@ -31,7 +31,7 @@ def test_there_are_files_to_hold_it_against() -> None:
 
 @pytest.mark.parametrize(("row", "artifact"), _published(), ids=lambda part: getattr(part, "quant", None) or part.id)
 def test_sizes_by_type_are_as_near_to_published_files_as_the_note_says(row: ModelRow, artifact: Artifact) -> None:
-    model = of_type(row, f"{row.id}:{artifact.quant}")
+    model = gguf_of_type(row, f"{row.id}:{artifact.quant}")
     assert model is not None
     published = artifact.size_bytes.value
     assert published
@@ -41,7 +41,7 @@ def test_sizes_by_type_are_as_near_to_published_files_as_the_note_says(row: Mode
 
 def test_types_are_spelled_as_people_spell_them() -> None:
     row = catalog.model("glm-4.7")
-    model, shouted = of_type(row, "glm-4.7:iq4_xs"), of_type(row, "GLM-4.7:IQ4_XS")
+    model, shouted = gguf_of_type(row, "glm-4.7:iq4_xs"), gguf_of_type(row, "GLM-4.7:IQ4_XS")
     assert model is not None
     assert shouted is not None
     assert model.weights == shouted.weights
@@ -50,18 +50,18 @@ def test_types_are_spelled_as_people_spell_them() -> None:
 
 @pytest.mark.parametrize("quant", ["IQ4_KS", "IQ2_K_R4", "Q4_K_M_R4"])
 def test_what_mainline_refuses_is_for_the_fork_alone(quant: str) -> None:
-    model = of_type(catalog.model("deepseek-r1"), f"deepseek-r1:{quant}")
+    model = gguf_of_type(catalog.model("deepseek-r1"), f"deepseek-r1:{quant}")
     assert model is not None
     assert model.ik_only
 
 
 @pytest.mark.parametrize("quant", ["", "Q9", "NVFP4", "FP8", "BF16", "_R4", "../x"])
 def test_what_is_no_type_is_none(quant: str) -> None:
-    assert of_type(catalog.model("glm-4.7"), f"glm-4.7:{quant}") is None
+    assert gguf_of_type(catalog.model("glm-4.7"), f"glm-4.7:{quant}") is None
 
 
 def test_every_model_whose_shapes_are_known_has_every_type() -> None:
-    sized = [row for row in catalog.models() if of_type(row, f"{row.id}:Q4_K_M") is None]
+    sized = [row for row in catalog.models() if gguf_of_type(row, f"{row.id}:Q4_K_M") is None]
     assert [row.id for row in sized if row.shape or row.configuration] == []
 
 
@@ -80,7 +80,7 @@ _UNEVEN = {
 @pytest.mark.parametrize("name", _UNEVEN)
 def test_rows_that_are_not_whole_blocks_are_stored_in_another_type(name: str) -> None:
     """By the bits of the type alone Nemotron 3 Nano was planned with 19.1 GB of its 24, and said to fit 24 GB GPUs."""
-    model = of_type(catalog.model(name.partition(":")[0]), name)
+    model = gguf_of_type(catalog.model(name.partition(":")[0]), name)
     assert model is not None
     assert SMALLEST <= 1e9 * _UNEVEN[name] / model.tensor_bytes <= largest_size(model)
 
@@ -97,7 +97,7 @@ def test_rows_that_are_not_whole_blocks_are_stored_in_another_type(name: str) ->
     ],
 )
 def test_bits_of_experts_by_the_length_of_their_rows(name: str, bits: str) -> None:
-    model = of_type(catalog.model(name.partition(":")[0]), name)
+    model = gguf_of_type(catalog.model(name.partition(":")[0]), name)
     assert model is not None
     assert {line.dtype for line in model.weights if line.group == "routed_experts"} == {bits}
 

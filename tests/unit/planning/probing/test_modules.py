@@ -3,7 +3,7 @@
 import pytest
 
 from upright.base.host import Result
-from upright.planning.probing.modules import read_modules
+from upright.planning.probing.memory_modules import read_modules
 
 MODULE = """Handle 0x{n:04X}, DMI type 17, 92 bytes
 Memory Device

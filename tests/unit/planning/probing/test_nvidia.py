@@ -7,8 +7,8 @@ from upright.base.host import Result
 from upright.planning.probing import probe
 from upright.planning.probing.links import matrix, read_links
 from upright.planning.probing.nvidia import read_gpus
+from upright.planning.probing.probe_rounds import FIRST_ROUND
 from upright.planning.probing.questions import Answers
-from upright.planning.probing.rounds import FIRST_ROUND
 
 HEADER = "index, name, pci.bus_id, compute_cap, memory.total [MiB], memory.free [MiB], power.limit [W]\n"
 SPARK = HEADER + "0, NVIDIA GB10, 0000000F:01:00.0, 12.1, [N/A], [N/A], [N/A]\n"

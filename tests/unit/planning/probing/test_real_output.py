@@ -2,7 +2,7 @@
 
 from upright.base.host import Result
 from upright.planning.probing.links import matrix, numa_affinities, read_links
-from upright.planning.probing.modules import read_modules
+from upright.planning.probing.memory_modules import read_modules
 from upright.planning.probing.nvidia import fabric_states
 
 # https://github.com/noonghunna/club-3090/issues/46: five GPUs on two sockets, blanks where the tool wrote tabs

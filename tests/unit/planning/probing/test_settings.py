@@ -6,7 +6,7 @@ from upright.base.host import Result
 from upright.facts import catalog
 from upright.facts.records.base import Figure, unknown
 from upright.facts.records.box import Gpu, Link, NumaNode, PcieLink
-from upright.planning.probing.settings import READERS, ProbedHost, read_settings
+from upright.planning.probing.host_settings import READERS, ProbedHost, read_settings
 
 GIB = 1024**3
 CLEAR = "00:01.1 PCI bridge\n\tACSCtl: SrcValid- ReqRedir- CmpltRedir-\n"

@@ -9,7 +9,7 @@ import pytest
 import upright
 from upright.app.pages.compare_page import compare_page
 from upright.app.pages.compare_picture import compare_picture
-from upright.planning.recommending.side_by_side import Prices, break_even, costs
+from upright.planning.recommending.comparison import Prices, break_even, costs
 
 
 def test_a_box_breaks_even_where_it_has_saved_its_price():

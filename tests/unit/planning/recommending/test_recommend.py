@@ -15,8 +15,8 @@ from upright.facts.records.box import Box
 from upright.facts.records.plan import Goal
 from upright.planning.choosing.ranking import FAITHFUL_BITS
 from upright.planning.recommending import recommend
-from upright.planning.recommending.candidates import contenders, means_of, ruled_out
-from upright.planning.recommending.quality import NEWER, RANKED_BY, Standings
+from upright.planning.recommending.candidates import box_totals, candidates_of, ruled_out
+from upright.planning.recommending.quality import NEWER, RANKED_BY, QualityScores
 
 
 def _box(name: str, gib: int | None = None) -> Box:
@@ -66,12 +66,12 @@ def test_every_model_is_offered_or_refused_with_a_reason(everything):
 
 def test_bounds_refuse_nothing_that_would_fit(everything):
     """Whatever was offered passes the bound, with its own speed asked for."""
-    box, standings = _box("2x-rtx-5090", 512), Standings()
+    box, standings = _box("2x-rtx-5090", 512), QualityScores()
     for offer in everything.offers:
         slowest = offer.decode.best if offer.decode else None
         passed = [
-            ruled_out(candidate, means_of(box), slowest)
-            for candidate in contenders(catalog.model(offer.model), standings)
+            ruled_out(candidate, box_totals(box), slowest)
+            for candidate in candidates_of(catalog.model(offer.model), standings)
             if candidate.model is not None and candidate.model.source == offer.source
         ]
         assert None in passed, offer.model
@@ -95,7 +95,7 @@ def test_where_nothing_fits_there_is_no_offer_and_a_reason():
 
 
 def test_makers_own_figures_count_less_by_the_median_gap():
-    standings = Standings()
+    standings = QualityScores()
     scores = [row for row in catalog.rows("scores").values() if isinstance(row, ScoreRow)]
     index = {(row.model, row.release): row.score for row in scores if (row.benchmark, row.by) == (RANKED_BY, "index")}
     makers = {(row.model, row.release): row.score for row in scores if (row.benchmark, row.by) == (RANKED_BY, "maker")}
@@ -108,7 +108,7 @@ def test_makers_own_figures_count_less_by_the_median_gap():
 
 
 def test_releases_of_one_row_have_scores_of_their_own():
-    standings, row = Standings(), catalog.model("glm-5")
+    standings, row = QualityScores(), catalog.model("glm-5")
     older, newer = (standings.of(row, name) for name in ("nvidia/GLM-5-NVFP4", "unsloth/GLM-5.1-GGUF"))
     assert older.published is not None
     assert newer.published is not None
@@ -116,7 +116,7 @@ def test_releases_of_one_row_have_scores_of_their_own():
 
 
 def test_who_wins_in_the_newer_benchmark_counts_at_least_as_much():
-    standings = Standings()
+    standings = QualityScores()
     beaten = standings.of(catalog.model("minimax-m2.7"), "MiniMaxAI/MiniMax-M2.7")
     winner = standings.of(catalog.model("glm-5.3"), "zai-org/GLM-5.3")
     assert winner.newer > beaten.newer > 0

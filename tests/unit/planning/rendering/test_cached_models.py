@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.golden.deployments import recipe
-from upright.planning.rendering.container import in_container
+from upright.planning.rendering.container import container_of
 
 ROOT = "/srv/hf/hub/models--owner--kimi"
 
@@ -18,7 +18,7 @@ def test_the_whole_repository_is_mounted(below: str) -> None:
         setting.model_copy(update={"value": path}) if setting.value == before.model_path else setting
         for setting in before.arguments
     )
-    inside = in_container(before.model_copy(update={"model_path": path, "arguments": arguments}))
+    inside = container_of(before.model_copy(update={"model_path": path, "arguments": arguments}))
     mount = inside.mounts[0]
     assert (mount.source, mount.target, mount.read_only) == (ROOT, "/model", True)
     assert f"/model/{below}" in inside.words

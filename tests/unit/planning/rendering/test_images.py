@@ -22,9 +22,9 @@ from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe, Setting
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.container import in_container
-from upright.planning.rendering.recipe import Wishes
-from upright.planning.rendering.writable import writable
+from upright.planning.rendering.container import container_of
+from upright.planning.rendering.recipe import RenderOptions
+from upright.planning.rendering.writable import checked_writable
 from upright.serving.check import check
 
 SEED_000 = ("kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--image", COMMUNITY_IMAGE, "--port", "5000")
@@ -137,7 +137,7 @@ def test_the_b200_guide_comes_with_its_pin_and_its_draft():
     made = recipe("kimi-k26-b200-eagle3")
     assert made.packages == ("transformers==4.57.6",)
     assert made.draft == "lightseekorg/kimi-k2.6-eagle3"
-    start = in_container(made).entrypoint[2]
+    start = container_of(made).entrypoint[2]
     assert "pip install -q --user transformers==4.57.6 || exit 1; export VLLM_API_KEY=" in start
     text = typed(
         render_verb, *("kimi-k2.6", "--box", "hgx-b200", "--image", NIGHTLY, "--draft", "--to", "docker")
@@ -150,7 +150,7 @@ def test_a_pin_that_cannot_be_installed_starts_no_engine_without_a_key(tmp_path:
     pip = tmp_path / "pip"
     pip.write_text("#!/bin/sh\nexit 1\n")
     pip.chmod(0o755)
-    start = in_container(recipe("kimi-k26-b200-eagle3")).entrypoint[2]
+    start = container_of(recipe("kimi-k26-b200-eagle3")).entrypoint[2]
     done = subprocess.run(
         ["/bin/sh", "-c", start, "/bin/echo", "started"],
         capture_output=True,
@@ -165,7 +165,7 @@ def test_a_pin_that_cannot_be_installed_starts_no_engine_without_a_key(tmp_path:
 @pytest.mark.parametrize("package", ["transformers", "x==1; touch y", "-r evil.txt", "x==$(id)"])
 def test_a_recipe_cannot_install_what_is_no_package_with_a_version(package: str):
     with pytest.raises(UsageError, match="no package with its version"):
-        writable(recipe("kimi-k26-b200-eagle3").model_copy(update={"packages": (package,)}))
+        checked_writable(recipe("kimi-k26-b200-eagle3").model_copy(update={"packages": (package,)}))
 
 
 def test_an_image_is_not_started_as_a_process():
@@ -186,7 +186,7 @@ def _rendered(box: object, image: str, model: str = "kimi-k2.6") -> Recipe:
     for artifact in records(catalog.model(model)):
         made = plan(box, artifact, Goal(engine="vllm", image=image))[0]  # type: ignore[arg-type]
         if made.fits:
-            wishes = Wishes(must_be_installed=False)
+            wishes = RenderOptions(must_be_installed=False)
             return render(made, artifact, box, model_path=artifact.source, port=8000, wishes=wishes)  # type: ignore[arg-type]
     pytest.fail(f"no artifact of {model} fits")
 

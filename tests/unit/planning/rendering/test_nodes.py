@@ -13,8 +13,8 @@ from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.recipe import Wishes
-from upright.planning.rendering.targets import ACROSS, TARGETS, written
+from upright.planning.rendering.recipe import RenderOptions
+from upright.planning.rendering.targets import MULTI_BOX_TARGETS, TARGETS, rendered_files
 
 # Fields of leaderworkerset.x-k8s.io/v1: kubernetes-sigs/lws, api/leaderworkerset/v1/leaderworkerset_types.go.
 SPEC = {"replicas", "leaderWorkerTemplate", "rolloutStrategy", "startupPolicy", "networkConfig"}
@@ -36,7 +36,7 @@ def of_nodes(engine: str) -> list[Recipe]:
             box,
             model_path=model.source,
             port=8000,
-            wishes=Wishes(must_be_installed=False, node=node, leader="10.0.0.1"),
+            wishes=RenderOptions(must_be_installed=False, node=node, leader="10.0.0.1"),
         )
         for node in range(2)
     ]
@@ -69,22 +69,22 @@ def test_sglang_meets_at_one_address() -> None:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_a_script_for_each_box(engine: str) -> None:
-    files = written(of_nodes(engine), "shell")
+    files = rendered_files(of_nodes(engine), "shell")
     assert list(files) == ["serve-kimi-k2.6-node0.sh", "serve-kimi-k2.6-node1.sh"]
     assert all("NCCL_SOCKET_IFNAME" in text for text in files.values())
 
 
 def test_containers_without_the_hosts_network_are_refused() -> None:
-    for target in TARGETS.keys() - set(ACROSS):
+    for target in TARGETS.keys() - set(MULTI_BOX_TARGETS):
         with pytest.raises(UsageError, match="several boxes"):
-            written(of_nodes("vllm"), target)
+            rendered_files(of_nodes("vllm"), target)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_a_leader_worker_set(engine: str) -> None:
     import kubernetes_validate as validate
 
-    ((name, text),) = written(of_nodes(engine), "kubernetes").items()
+    ((name, text),) = rendered_files(of_nodes(engine), "kubernetes").items()
     assert name == "kimi-k2.6.yaml"
     found, service = yaml.safe_load_all(text)
     assert (found["apiVersion"], found["kind"]) == ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")

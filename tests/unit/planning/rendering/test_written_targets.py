@@ -18,10 +18,10 @@ from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe
 from upright.planning.choosing import plan
 from upright.planning.rendering import render
-from upright.planning.rendering.container import in_container
-from upright.planning.rendering.recipe import Wishes
+from upright.planning.rendering.container import container_of
+from upright.planning.rendering.quoting import expand_home, shell_path, shell_word
+from upright.planning.rendering.recipe import RenderOptions
 from upright.planning.rendering.targets import TARGETS
-from upright.planning.rendering.text import at_home, shell_path, shell_word
 
 EIGHT = "8x-rtx-pro-6000-server-dual-socket"
 
@@ -32,7 +32,7 @@ def made(engine: str, *, path: str | None = None, install: EngineInstall | None 
         box = box.model_copy(update={"engines": (install,)})
     model = next(each for each in records(catalog.model("Kimi-K2.6")) if each.name == "Kimi-K2.6")
     best = plan(box, model, Goal(engine=engine))[0]
-    wanted = Wishes(must_be_installed=False, **wishes)  # type: ignore[arg-type]
+    wanted = RenderOptions(must_be_installed=False, **wishes)  # type: ignore[arg-type]
     return render(best, model, box, model_path=path or model.source, port=8000, wishes=wanted)
 
 
@@ -56,7 +56,7 @@ def made(engine: str, *, path: str | None = None, install: EngineInstall | None 
     ],
 )
 def test_the_container_runs_the_program_that_its_words_are_for(install: EngineInstall, program: str, first: str):
-    inside = in_container(made(install.engine, install=install))
+    inside = container_of(made(install.engine, install=install))
     assert inside.entrypoint[-1] == program
     assert inside.settings[0].name == first
 
@@ -65,7 +65,7 @@ def test_a_recipe_takes_as_many_gpus_as_the_plan_has_ranks():
     box = catalog.box_record(EIGHT)
     model = next(iter(records(catalog.model("gpt-oss-120b"))))
     best = plan(box, model, Goal(engine="vllm", tensor_parallel=2))[0]
-    found = render(best, model, box, model_path="/m", port=1, wishes=Wishes(must_be_installed=False))
+    found = render(best, model, box, model_path="/m", port=1, wishes=RenderOptions(must_be_installed=False))
     assert (found.gpus, len(box.gpus)) == (2, 8)
     assert recipe("kimi-k26-ik-llama").gpus == 2
 
@@ -110,7 +110,7 @@ def test_another_persons_home_is_refused_and_a_tilde_inside_a_path_is_none(targe
 
 def test_paths_that_a_line_cannot_hold():
     with pytest.raises(UsageError, match="one line"):
-        at_home("/a\nb", "%h")
+        expand_home("/a\nb", "%h")
 
 
 @pytest.mark.parametrize("word", ["plain", "it's", "a b", "nice\ntouch x #", "back\\slash\n'quote'\t$HOME `id`"])

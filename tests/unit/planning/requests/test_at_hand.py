@@ -10,34 +10,34 @@ import pytest
 from click.testing import CliRunner
 
 from upright.app.cli.main import cli
-from upright.app.pages.engine_page import AtHand, engines_page, engines_shown, ways_page
+from upright.app.pages.engine_page import EnginesOnBox, engines_json, engines_page, install_page
 from upright.base.errors import UsageError
 from upright.base.host import Host, Result
 from upright.engines import OURS
 from upright.facts import catalog
 from upright.facts.catalog.recorded_flags import recorded_versions
 from upright.facts.records.box import ContainerRuntime
-from upright.planning.placement.offering import runs_on
+from upright.planning.placement.engine_support import runs_on
 from upright.planning.probing.running_engines import running_and_images
-from upright.planning.requests.at_hand import ways_to_get
+from upright.planning.requests.engine_installs import install_methods
 
 
 @pytest.mark.parametrize("engine", OURS)
 def test_every_engine_can_be_got_for_a_box_with_gpus(engine: str) -> None:
-    ways = ways_to_get(engine, catalog.box_record("2x-rtx-5090"))
+    ways = install_methods(engine, catalog.box_record("2x-rtx-5090"))
     assert ways
     assert all(way.engine == engine and way.commands and way.source for way in ways)
 
 
 def test_a_wheel_is_pinned_to_the_newest_version_that_is_known() -> None:
     newest = recorded_versions("vllm")[-1]
-    ways = ways_to_get("vllm", catalog.box_record("2x-rtx-5090"))
+    ways = install_methods("vllm", catalog.box_record("2x-rtx-5090"))
     assert any(f"'vllm=={newest}'" in command for way in ways for command in way.commands)
     assert not any("{" in command for way in ways for command in way.commands)
 
 
 def test_a_machine_without_a_gpu_is_told_of_no_build_for_one() -> None:
-    ways = ways_to_get(None, catalog.box_record("laptop"))
+    ways = install_methods(None, catalog.box_record("laptop"))
     assert {way.engine for way in ways} >= {"vllm", "llama.cpp"}
     commands = [command.lower() for way in ways for command in way.commands]
     assert not any(gpu in command for command in commands for gpu in ("cuda", "--gpus", "nvidia"))
@@ -45,13 +45,13 @@ def test_a_machine_without_a_gpu_is_told_of_no_build_for_one() -> None:
 
 def test_an_engine_that_is_none_is_named() -> None:
     with pytest.raises(UsageError, match="no engine named emacs"):
-        ways_to_get("emacs", catalog.box_record("laptop"))
+        install_methods("emacs", catalog.box_record("laptop"))
 
 
 @pytest.mark.parametrize("name", ["laptop", "8x-rtx-pro-6000-server", "dgx-spark"])
 def test_prose_fits_the_page_and_commands_stay_whole(name: str) -> None:
     box = catalog.box_record(name)
-    page = ways_page(ways_to_get(None, box), box, 80)
+    page = install_page(install_methods(None, box), box, 80)
     prose = [line for line in page.splitlines() if not line.startswith("    ")]
     assert max(map(len, prose)) <= 80
     assert "is not known" in " ".join(engines_page(box, 80).split())
@@ -85,7 +85,7 @@ def test_processes_containers_and_images_are_listed_without_what_they_were_told(
     )
     runtime = ContainerRuntime(name="podman", version="5", usable=True, gpus=None)
     box = catalog.box_record("laptop").model_copy(update={"containers": (runtime,), "basis": "probed"})
-    at_hand = AtHand(*running_and_images(cast("Host", machine), box))
+    at_hand = EnginesOnBox(*running_and_images(cast("Host", machine), box))
     assert [(each.engine, each.of, each.name) for each in at_hand.running] == [
         ("llama.cpp", "process", "17"),
         ("vllm", "process", "18"),
@@ -97,7 +97,7 @@ def test_processes_containers_and_images_are_listed_without_what_they_were_told(
     assert "sk-secret" not in page
     assert "process 17" in page
     assert "podman container served" in page
-    assert engines_shown(box, at_hand)["running"][0]["name"] == "17"
+    assert engines_json(box, at_hand)["running"][0]["name"] == "17"
 
 
 def test_a_machine_that_answers_nothing_has_nothing_running() -> None:
@@ -108,7 +108,7 @@ def test_a_machine_that_answers_nothing_has_nothing_running() -> None:
 def test_no_gpu_is_offered_the_build_of_another_vendor(gpu: str):
     box, vendor = catalog.box_record(f"1x-{gpu}"), catalog.gpu(gpu).vendor
     strange = {"nvidia": r"rocm|hip|vulkan|metal", "amd": r"cuda|metal", "apple": r"cuda|rocm|hip|vulkan"}[vendor]
-    for way in ways_to_get(None, box):
+    for way in install_methods(None, box):
         assert not re.search(strange, " ".join(way.commands), re.IGNORECASE), way
         assert vendor == "nvidia" or not any("pip install" in command for command in way.commands), way
 
@@ -116,7 +116,7 @@ def test_no_gpu_is_offered_the_build_of_another_vendor(gpu: str):
 @pytest.mark.parametrize("gpu", [row.id for row in catalog.gpus()])
 def test_what_is_offered_has_kernels_there(gpu: str):
     box = catalog.box_record(f"1x-{gpu}")
-    offered = {way.engine for way in ways_to_get(None, box)}
+    offered = {way.engine for way in install_methods(None, box)}
     assert "llama.cpp" in offered
     assert all(runs_on(engine, box) for engine in offered)
 

@@ -112,6 +112,6 @@ def test_no_terminal_no_disk_no_network(tmp_path: Path):
 
 
 def catalog_model() -> upright.Model:
-    from upright.planning.choosing.artifacts import choice
+    from upright.planning.choosing.artifacts import artifact_choice
 
-    return choice("moonshotai/Kimi-K2.6", lambda text: pytest.fail(f"{text} is read")).model
+    return artifact_choice("moonshotai/Kimi-K2.6", lambda text: pytest.fail(f"{text} is read")).model

@@ -12,20 +12,20 @@ import pytest
 from upright.facts.catalog import get
 from upright.facts.catalog.rows.usage import UsageRow
 from upright.facts.records.plan import Goal, Use
-from upright.planning.requests.asking import NamedBox, artifacts_of, box_named
-from upright.planning.requests.planned import PlanRequest
-from upright.planning.requests.sizes import planned_ways
-from upright.planning.sizing.answer import ServingBox, best_way, curve_of
-from upright.planning.sizing.capacity import ServiceDemand, ServicePromise
-from upright.planning.sizing.habits import figures_of, usage_of
+from upright.planning.requests.fleet_sizing import planned_configurations
+from upright.planning.requests.plan_arguments import NamedBox, artifacts_of, box_named
+from upright.planning.requests.plan_request import PlanRequest
+from upright.planning.sizing.answer import ServingBox, best_configuration, curve_of
+from upright.planning.sizing.capacity import ServiceDemand, ServiceObjective
 from upright.planning.sizing.service import Service
 from upright.planning.sizing.usage import Usage
+from upright.planning.sizing.usage_figures import usage_figures, usage_of
 
 
 def usage(use: Use, longest: int) -> Usage:
     row = get("usages", use)
     assert isinstance(row, UsageRow)
-    return usage_of(row, figures_of(row, {}), longest)
+    return usage_of(row, usage_figures(row, {}), longest)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SizeQuestion:
         """Infinite where one user alone is not served as promised."""
         ways = [_better(service, better) for service in self.ways]
         serving = [ServingBox(each, curve_of(each, basis="derived", why="drawn"), 65_536, at_once=1) for each in ways]
-        _, found = best_way(replace(self.demand, users=users), serving)
+        _, found = best_configuration(replace(self.demand, users=users), serving)
         return found.boxes if found else math.inf
 
 
@@ -64,7 +64,7 @@ def drawn(number: int) -> tuple[SizeQuestion, int]:
     )  # fmt: skip
     more = chance.choice((1, 2, 4))
     ways = tuple(replace(service, pool_tokens=service.pool_tokens * times) for times in (1, 2, 4) if times <= more)
-    promise = ServicePromise(chance.choice((3.0, 5.0, 8.0)), chance.choice((15.0, 20.0, 30.0)))
+    promise = ServiceObjective(chance.choice((3.0, 5.0, 8.0)), chance.choice((15.0, 20.0, 30.0)))
     use: Use = chance.choice(("coding-agent", "coding-agent", "chat", "long-documents"))
     return SizeQuestion(ServiceDemand(1, usage(use, 65_536), promise), ways), int(chance.uniform(5, 40))
 
@@ -84,9 +84,9 @@ def judge(numbers: Iterable[int]) -> list[str]:
 def test_twenty_people_need_no_more_boxes_than_twenty_two() -> None:
     """18, 20 and 22 people were 1, 2 and 1 boxes: by short trials two ways were as good, and by long ones not."""
     request = PlanRequest(artifacts_of("kimi-k2.6"), box_named(NamedBox("8x-rtx-pro-6000-server")), Goal())
-    ways = list(planned_ways(request))
-    demand = ServiceDemand(1, usage("coding-agent", ways[0].context_tokens), ServicePromise())
-    found = [best_way(replace(demand, users=users), ways)[1] for users in (18, 20, 22)]
+    ways = list(planned_configurations(request))
+    demand = ServiceDemand(1, usage("coding-agent", ways[0].context_tokens), ServiceObjective())
+    found = [best_configuration(replace(demand, users=users), ways)[1] for users in (18, 20, 22)]
     counts = [size.boxes if size else math.inf for size in found]
     assert counts == sorted(counts)
 

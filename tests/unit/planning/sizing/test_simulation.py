@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from upright.base.errors import UsageError
-from upright.planning.sizing.histogram import Histogram
-from upright.planning.sizing.outcome import SimulationOutcome
+from upright.planning.sizing.outcome import Histogram, SimulationOutcome
 from upright.planning.sizing.service import Service
 from upright.planning.sizing.setting import SimulationSetting
 from upright.planning.sizing.simulation import simulate

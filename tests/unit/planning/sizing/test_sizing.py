@@ -20,27 +20,27 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.sizing import Sizing
 from upright.planning.choosing import plan
-from upright.planning.choosing.artifacts import choice
-from upright.planning.requests.asking import NamedBox, artifacts_of, box_named
-from upright.planning.sizing.answer import ServingBox, best_way, curve_of, sizing
+from upright.planning.choosing.artifacts import artifact_choice
+from upright.planning.requests.plan_arguments import NamedBox, artifacts_of, box_named
+from upright.planning.sizing.answer import ServingBox, best_configuration, curve_of, sizing
 from upright.planning.sizing.capacity import (
     ServiceDemand,
-    ServicePromise,
-    in_parts,
+    ServiceObjective,
     sampling_error,
+    simulate_in_parts,
     size,
     spares,
     trial,
 )
-from upright.planning.sizing.costs import costs, unused
+from upright.planning.sizing.costs import costs, unused_prices
 from upright.planning.sizing.deck import DECK, Deck, at_least_one
-from upright.planning.sizing.habits import NAMES, figures_of, usage_of
-from upright.planning.sizing.measured import measured_service
-from upright.planning.sizing.planned import planned_service
+from upright.planning.sizing.measured_service import measured_service
+from upright.planning.sizing.planned_service import planned_service
 from upright.planning.sizing.service import Service
 from upright.planning.sizing.setting import SimulationSetting
 from upright.planning.sizing.simulation import simulate
 from upright.planning.sizing.usage import Habit
+from upright.planning.sizing.usage_figures import NAMES, usage_figures, usage_of
 
 SERVICE = Service(((1, 0.02), (16, 0.05)), 1 / 4000, 2048, 400_000, 16, prompt_step_seconds=0.02)
 
@@ -51,9 +51,9 @@ def row(name: str = "coding-agent") -> UsageRow:
     return found
 
 
-def demand(users: int, promise: ServicePromise | None = None) -> ServiceDemand:
-    figures = figures_of(row(), {})
-    return ServiceDemand(users, usage_of(row(), figures, 65_536), promise or ServicePromise(), turns=2_000)
+def demand(users: int, promise: ServiceObjective | None = None) -> ServiceDemand:
+    figures = usage_figures(row(), {})
+    return ServiceDemand(users, usage_of(row(), figures, 65_536), promise or ServiceObjective(), turns=2_000)
 
 
 def test_the_fewest_boxes_keep_the_promise_and_one_fewer_does_not() -> None:
@@ -61,7 +61,7 @@ def test_the_fewest_boxes_keep_the_promise_and_one_fewer_does_not() -> None:
     found = size(demand(120), SERVICE, on_trial=lambda boxes, kept: tried.append((boxes, kept)))
     assert found is not None
     assert found.boxes > 1
-    assert not ServicePromise().broken(found.outcome)
+    assert not ServiceObjective().broken(found.outcome)
     assert found.fewer is not None
     assert found.broken
     assert (found.boxes, True) in tried
@@ -75,8 +75,8 @@ def test_more_people_never_need_fewer_boxes() -> None:
 
 
 def test_a_promise_that_one_user_alone_breaks_has_no_answer() -> None:
-    assert size(demand(5, ServicePromise(tokens_per_second=1000)), SERVICE) is None
-    assert size(demand(5, ServicePromise(first_token_seconds=0.01)), SERVICE) is None
+    assert size(demand(5, ServiceObjective(tokens_per_second=1000)), SERVICE) is None
+    assert size(demand(5, ServiceObjective(first_token_seconds=0.01)), SERVICE) is None
 
 
 def test_a_large_fleet_is_simulated_in_part() -> None:
@@ -103,7 +103,7 @@ def test_spares_follow_the_binomial() -> None:
 def test_parts_of_a_fleet_are_the_fleet() -> None:
     usage = demand(1).usage
     setting = SimulationSetting(SERVICE, usage, boxes=12, users=240, seconds=1500.0, warm_up_seconds=500.0)
-    whole, dealt = simulate(setting), in_parts(setting, 3, lambda parts: map(simulate, parts))
+    whole, dealt = simulate(setting), simulate_in_parts(setting, 3, lambda parts: map(simulate, parts))
     assert dealt.boxes == whole.boxes == 12
     assert dealt.turns == pytest.approx(whole.turns, rel=0.1)
     assert dealt.busy == pytest.approx(whole.busy, rel=0.1)
@@ -111,34 +111,34 @@ def test_parts_of_a_fleet_are_the_fleet() -> None:
 
 @pytest.mark.parametrize("name", ["coding-agent", "chat", "batch", "long-documents"])
 def test_every_use_has_its_habits_each_with_a_basis(name: str) -> None:
-    figures = figures_of(row(name), {})
+    figures = usage_figures(row(name), {})
     assert set(figures) == set(NAMES)
     assert all(figure.basis in ("catalog", "assumed") and figure.source for figure in figures.values())
-    outcome = trial(ServiceDemand(4, usage_of(row(name), figures, 65_536), ServicePromise(), turns=500), SERVICE, 1)
+    outcome = trial(ServiceDemand(4, usage_of(row(name), figures, 65_536), ServiceObjective(), turns=500), SERVICE, 1)
     assert outcome.turns > 100
 
 
 def test_the_spread_of_a_habit_is_told_by_mean_and_median() -> None:
-    usage = usage_of(row(), figures_of(row(), {"answer_tokens": 1046.0}), 65_536)
+    usage = usage_of(row(), usage_figures(row(), {"answer_tokens": 1046.0}), 65_536)
     fact = row().answer_tokens
     assert fact.value
     assert fact.median
     assert usage.answer_tokens.mean == 1046.0  # what is said, with the row's spread
     assert usage.answer_tokens.sigma == pytest.approx(math.sqrt(2 * math.log(fact.value / fact.median)))
     assert usage.shared_tokens == 12_000
-    assert usage_of(row(), figures_of(row(), {}), 8_192).shared_tokens == 4_096  # half of a short context at most
+    assert usage_of(row(), usage_figures(row(), {}), 8_192).shared_tokens == 4_096  # half of a short context at most
 
 
 def test_a_habit_that_is_none_is_refused_with_the_near_one() -> None:
     with pytest.raises(UsageError) as caught:
-        figures_of(row(), {"thinking": 3})
+        usage_figures(row(), {"thinking": 3})
     assert caught.value.hint == "did you mean thinking_seconds?"
     with pytest.raises(UsageError):
-        figures_of(row(), {"turns": 0})
+        usage_figures(row(), {"turns": 0})
 
 
 def planned(box: str = "hgx-b200", goal: Goal | None = None) -> tuple[Plan, Model, Box]:
-    machine, model = catalog.box_record(box), choice("kimi-k2.6", lambda _: None).model  # type: ignore[arg-type, return-value]
+    machine, model = catalog.box_record(box), artifact_choice("kimi-k2.6", lambda _: None).model  # type: ignore[arg-type, return-value]
     return plan(machine, model, goal or Goal())[0], model, machine
 
 
@@ -192,7 +192,7 @@ def test_llamacpp_is_simulated_with_the_slots_that_it_is_started_with() -> None:
     made = plan(machine, chosen.model, Goal(engine="llama.cpp", users=3), choose_from=chosen.choose_from)[0]
     artifact = next(each for each in chosen.choose_from if each.name == made.model)
     found = planned_service(made, artifact, machine)
-    flags = {each.name: each.value for each in llamacpp.memory(made)}
+    flags = {each.name: each.value for each in llamacpp.memory_settings(made)}
     for service in (found.service, found.fast, found.slow):
         assert str(service.streams) == flags["--parallel"] == "3"
         assert str(service.pool_tokens) == flags["--ctx-size"]
@@ -217,7 +217,7 @@ def test_a_prompt_that_is_read_before_it_came_is_refused() -> None:
 
 
 def test_a_sizing_says_what_binds_and_what_it_rests_on() -> None:
-    figures = figures_of(row(), {})
+    figures = usage_figures(row(), {})
     serving = ServingBox(SERVICE, curve_of(SERVICE, basis="measured", why="by hand"), 65_536)
     made = sizing(demand(60), "coding-agent", serving, figures)
     assert made is not None
@@ -245,17 +245,19 @@ def way(at_once: int, **fields: float) -> ServingBox:
 def test_the_way_that_needs_the_fewest_boxes_is_taken() -> None:
     tight, roomy, slow = way(1, pool_tokens=120_000), way(2), way(4, prompt_token_seconds=1 / 100)
     heard: list[str] = []
-    chosen, found = best_way(demand(60), [tight, roomy, slow, tight], on_trial=lambda what, *_: heard.append(what))
+    chosen, found = best_configuration(
+        demand(60), [tight, roomy, slow, tight], on_trial=lambda what, *_: heard.append(what)
+    )
     assert chosen is roomy
     assert found is not None
     assert found.boxes == size(demand(60), roomy.service).boxes < size(demand(60), tight.service).boxes  # type: ignore[union-attr]
     rough = [f"planned for {count} at once, roughly" for count in (1, 2, 4)]
     assert [what for what in heard if "roughly" in what] == [rough[0], rough[1], rough[0]], "of one there is no size"
     assert heard[-1] == "planned for 2 at once"
-    assert best_way(demand(60), [roomy, tight])[0] is roomy
+    assert best_configuration(demand(60), [roomy, tight])[0] is roomy
     never = way(1, prompt_token_seconds=1.0)
-    assert best_way(demand(60), [never]) == (never, None)
-    assert best_way(demand(60), [never, roomy])[0] is roomy
+    assert best_configuration(demand(60), [never]) == (never, None)
+    assert best_configuration(demand(60), [never, roomy])[0] is roomy
 
 
 def test_one_box_ends_the_search() -> None:
@@ -263,13 +265,13 @@ def test_one_box_ends_the_search() -> None:
         yield way(1)
         pytest.fail("nothing is better than one box")
 
-    _, found = best_way(demand(2), ways())
+    _, found = best_configuration(demand(2), ways())
     assert found is not None
     assert found.boxes == 1
 
 
 def test_boxes_that_fail_often_are_down_as_often_as_the_spares_count_on() -> None:
-    figures = figures_of(row(), {"hours_between_failures": 4.0})  # and four hours of repair: half are down
+    figures = usage_figures(row(), {"hours_between_failures": 4.0})  # and four hours of repair: half are down
     serving = ServingBox(SERVICE, curve_of(SERVICE, basis="measured", why="by hand"), 65_536)
     made = sizing(demand(60), "coding-agent", serving, figures)
     assert made is not None
@@ -277,7 +279,7 @@ def test_boxes_that_fail_often_are_down_as_often_as_the_spares_count_on() -> Non
 
 
 def test_a_small_cache_binds_where_there_is_time() -> None:
-    figures = figures_of(row(), {})
+    figures = usage_figures(row(), {})
     tight = replace(SERVICE, pool_tokens=120_000, prompt_token_seconds=1 / 8000)
     made = sizing(
         demand(30), "coding-agent", ServingBox(tight, curve_of(tight, basis="measured", why="by hand"), 65_536), figures
@@ -299,20 +301,20 @@ def test_watts_and_money_say_their_arithmetic() -> None:
     assert "not counted" in costs(1, 1, box, {}, None)[0].why
     gpus_alone = {cost.name: cost for cost in costs(1, 1, box, {"kwh": 1}, None)}
     assert "at most" not in gpus_alone["energy a month"].why
-    assert unused(box, {"kwh": 1}, 500) == ()
+    assert unused_prices(box, {"kwh": 1}, 500) == ()
 
 
 def test_what_was_said_in_vain_is_named() -> None:
     assert costs(1, 1, None, {"kwh": 1}, 500) == []
-    assert unused(None, {"kwh": 1, "hour": 3}, 500) == ("--price kwh", "--host-watts")
-    assert unused(None, {"hour": 3}, None) == ()
+    assert unused_prices(None, {"kwh": 1, "hour": 3}, 500) == ("--price kwh", "--host-watts")
+    assert unused_prices(None, {"hour": 3}, None) == ()
 
 
 @pytest.mark.parametrize("mean", [1.5, 20.0, 600.0, 3000.0])
 @pytest.mark.parametrize("name", ["thinking_seconds", "tool_seconds", "turns", "answer_tokens"])
 def test_the_mean_that_is_said_is_the_mean_that_is_drawn(name: str, mean: float) -> None:
     """thinking_seconds=600 drew 357: what was cut at an hour was not given back."""
-    habit = getattr(usage_of(row(), figures_of(row(), {name: mean}), 65_536), name)
+    habit = getattr(usage_of(row(), usage_figures(row(), {name: mean}), 65_536), name)
     assert sum(habit.steps(4096)) / 4096 == pytest.approx(mean, rel=1e-6)
     whole = Deck(at_least_one(habit.steps(DECK), mean), Random(1))
     assert sum(whole.whole() for _ in range(10 * DECK)) / (10 * DECK) == pytest.approx(mean, rel=0.01)
@@ -338,7 +340,7 @@ def law_settings() -> Iterator[tuple[str, dict[str, float], int]]:
 @pytest.mark.parametrize(("name", "said", "users"), list(law_settings()))
 def test_the_interactive_law_holds(name: str, said: dict[str, float], users: int) -> None:
     """X = N / (Z + R), whatever the box does: a start that is not the steady state shows here as too much load."""
-    usage = usage_of(row(name), figures_of(row(name), said), 65_536)
+    usage = usage_of(row(name), usage_figures(row(name), said), 65_536)
     cycle = usage.mean_pause_seconds + 10
     outcome = simulate(
         SimulationSetting(SERVICE, usage, 4, users, cycle * 16_000 / users, warm_up_seconds=cycle, settle_seconds=cycle)
@@ -359,19 +361,19 @@ def test_the_interactive_law_holds(name: str, said: dict[str, float], users: int
 )  # fmt: skip
 def test_more_of_a_habit_never_needs_boxes_the_other_way(name: str, rises: bool) -> None:
     """Where the cache holds everybody: else whoever pauses for longer finds less of it, and may well need more."""
-    value = figures_of(row(), {})[name].value or 1.0
+    value = usage_figures(row(), {})[name].value or 1.0
     roomy = replace(SERVICE, pool_tokens=20_000_000)
     counts = []
     for factor in (0.25, 1.0, 4.0):
-        figures = figures_of(row(), {name: float(value) * factor})
-        answer = size(ServiceDemand(100, usage_of(row(), figures, 65_536), ServicePromise()), roomy)
+        figures = usage_figures(row(), {name: float(value) * factor})
+        answer = size(ServiceDemand(100, usage_of(row(), figures, 65_536), ServiceObjective()), roomy)
         counts.append(answer.boxes if answer else math.inf)
     assert counts == sorted(counts, reverse=not rises), (name, counts)
 
 
 @pytest.mark.slow
 def test_a_part_of_a_fleet_states_its_error_and_exact_has_none() -> None:
-    small = ServiceDemand(3_000, demand(1).usage, ServicePromise(), turns=1_500)
+    small = ServiceDemand(3_000, demand(1).usage, ServiceObjective(), turns=1_500)
     part = size(small, SERVICE)
     assert part is not None
     error = sampling_error(small, SERVICE, part)
@@ -386,7 +388,7 @@ def test_a_part_of_a_fleet_states_its_error_and_exact_has_none() -> None:
 def benched(service: Service, streams: int, prompt: int, output: int) -> Cell:
     """What a benchmark would measure of a box that serves so: a closed loop, by simulation."""
     usage = replace(
-        usage_of(row("batch"), figures_of(row("batch"), {}), 10**6),
+        usage_of(row("batch"), usage_figures(row("batch"), {}), 10**6),
         shared_tokens=0,
         opening_tokens=Habit(prompt),
         answer_tokens=Habit(output),

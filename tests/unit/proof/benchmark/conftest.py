@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 from upright.facts.store import DeploymentDir
-from upright.proof.benchmark.schedule import Schedule, command
+from upright.proof.benchmark.scheduled_server import Schedule, command
 from upright.proof.benchmark.selftest import scheduled
 
 

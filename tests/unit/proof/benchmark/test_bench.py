@@ -23,11 +23,11 @@ from upright.app.cli.main import cli
 from upright.base.errors import UprightError
 from upright.facts.records.benchmark import OUT_OF_TIME, Benchmark, Cell, Shape
 from upright.facts.store import DeploymentDir
-from upright.proof.benchmark.bench import bench, kept
-from upright.proof.benchmark.cell import FellError
-from upright.proof.benchmark.known import KnownEndpoint
+from upright.proof.benchmark.bench import bench, saved_benchmarks
+from upright.proof.benchmark.cell import SubjectFailedError
+from upright.proof.benchmark.endpoints import KnownEndpoint
 from upright.proof.benchmark.load import LoadTarget, StreamTally
-from upright.proof.benchmark.schedule import Schedule, command
+from upright.proof.benchmark.scheduled_server import Schedule, command
 from upright.proof.benchmark.selftest import scheduled
 from upright.proof.benchmark.sweep import SweepRequest, SweepWatch
 from upright.proof.benchmark.workload import workload, workloads
@@ -60,10 +60,10 @@ def test_what_was_asked_and_what_happened(url: str, place: DeploymentDir):
         assert cell.engine.prompt_tokens == 256 * cell.shape.requests
         assert cell.latency_seconds.low > 0.09, "50 ms and nine times 5: a busy machine is late, never early"
     assert record.clean
-    assert kept(place) == (record,)
+    assert saved_benchmarks(place) == (record,)
     again = measured(url, place, asked(concurrency=(2,), repeats=1))
     assert again.run != record.run
-    assert kept(place) == (again,)
+    assert saved_benchmarks(place) == (again,)
 
 
 def test_failures_are_counted_and_marked(place: DeploymentDir):
@@ -147,7 +147,7 @@ def test_the_first_stands_around_the_others_and_one_that_falls_is_left_out(url: 
 
     def falling() -> None:
         entered.append("c")
-        raise FellError("no such draft")
+        raise SubjectFailedError("no such draft")
 
     target = LoadTarget(url, "scheduled", "chat")
     first = KnownEndpoint(target, name="as it is", enter=lambda: entered.append("a"))

@@ -6,7 +6,7 @@ import random
 
 from tests.scripted.cells import cell
 from upright.facts.records.benchmark import Spread
-from upright.proof.benchmark.comparison import compare, verdict
+from upright.proof.benchmark.comparison import compare, comparison_sentences
 from upright.proof.benchmark.rows import ShapeRow, rows
 
 NAMES = {"a": "plain", "b": "draft"}
@@ -28,7 +28,7 @@ def test_a_difference_is_found_in_its_size_and_its_direction():
     assert all(item.in_turns for item in found)
     output = found[0]
     assert output.ratio.low < 1.2 < output.ratio.high
-    said = verdict(found, NAMES)
+    said = comparison_sentences(found, NAMES)
     assert said[0] == "draft is better in 6 of 6 comparisons, and worse in none."
     assert said[1].startswith("256 in, 100 out, 1 at once: draft has ")
     assert "more output tokens a second (95 % interval +1" in said[1]
@@ -46,7 +46,7 @@ def test_what_drifts_touches_both_when_they_take_turns():
     assert {item.better for item in in_turns} == {"b"}
     apart = compare(table("a", 1.0, drift=0.9), table("b", 1.05, drift=0.9, run="other"))
     assert {item.better for item in apart} == {None}
-    assert verdict(apart, NAMES)[0] == (
+    assert comparison_sentences(apart, NAMES)[0] == (
         "Cannot tell which is better in 6 of 6 comparisons: the repeats vary more than they differ; "
         "more repeats would tell."
     )
@@ -55,7 +55,7 @@ def test_what_drifts_touches_both_when_they_take_turns():
 def test_a_marked_cell_is_not_compared():
     marked = [cell("b", streams, 1, 1000, marks=("queued",)) for streams in (1, 8)]
     assert compare(table("a", 1.0), rows(marked)) == []
-    assert verdict([], NAMES) == ["Nothing can be compared: no cell was measured cleanly in both."]
+    assert comparison_sentences([], NAMES) == ["Nothing can be compared: no cell was measured cleanly in both."]
     half = rows([*marked, *(cell("b", 1, repeat, 60) for repeat in (2, 3))])
     (first, *_) = compare(table("a", 1.0), half)
     assert first.b.value == 60
@@ -67,7 +67,7 @@ def test_the_pairs_that_are_told_are_those_that_were_compared():
     b = rows(cell("b", 1, repeat, 90 + repeat / 9) for repeat in (1, 2))
     found = compare(a, b)
     assert {item.pairs for item in found} == {2}
-    assert ", 2 pairs)." in verdict(found, NAMES)[1]
+    assert ", 2 pairs)." in comparison_sentences(found, NAMES)[1]
 
 
 def test_runs_of_one_name_on_two_machines_took_no_turns():
@@ -86,7 +86,7 @@ def test_a_time_of_nothing_is_not_compared():
 
 def test_single_values_are_never_sure():
     found = compare(rows([cell("a", 1, 1, 50)]), rows([cell("b", 1, 1, 100)]))
-    assert verdict(found, NAMES)[0] == (
+    assert comparison_sentences(found, NAMES)[0] == (
         "Cannot tell which is better in 3 of 3 comparisons: one repeat each; more repeats would tell."
     )
 
@@ -94,7 +94,10 @@ def test_single_values_are_never_sure():
 def test_each_is_better_somewhere():
     a = rows([*(cell("a", 1, n, 50 + n / 9) for n in range(4)), *(cell("a", 8, n, 400 + n) for n in range(4))])
     b = rows([*(cell("b", 1, n, 80 + n / 9) for n in range(4)), *(cell("b", 8, n, 300 + n) for n in range(4))])
-    assert verdict(compare(a, b), NAMES)[0] == "It depends: plain is better in 3 of 6 comparisons, draft in 3."
+    assert (
+        comparison_sentences(compare(a, b), NAMES)[0]
+        == "It depends: plain is better in 3 of 6 comparisons, draft in 3."
+    )
 
 
 def test_no_difference_is_a_finding_and_needs_a_narrow_interval():
@@ -102,7 +105,7 @@ def test_no_difference_is_a_finding_and_needs_a_narrow_interval():
     quiet = [difference for difference in alike if difference.better is None]
     assert quiet
     assert all(difference.ratio.alike for difference in quiet)
-    assert verdict(quiet, NAMES)[0].startswith(f"No difference: in all of {len(quiet)} comparisons")
+    assert comparison_sentences(quiet, NAMES)[0].startswith(f"No difference: in all of {len(quiet)} comparisons")
 
 
 def test_an_interval_that_says_nothing_is_not_printed():
@@ -113,4 +116,4 @@ def test_an_interval_that_says_nothing_is_not_printed():
     assert output.ratio.high is not None
     assert output.ratio.high > 50
     assert (output.better, output.ratio.alike, output.interval) == (None, False, "too wide to tell")
-    assert verdict([output], NAMES)[0].startswith("Cannot tell which is better in 1 of 1")
+    assert comparison_sentences([output], NAMES)[0].startswith("Cannot tell which is better in 1 of 1")

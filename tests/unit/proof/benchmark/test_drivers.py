@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import ROOT, Upright
 from upright.base.errors import EngineError, ReadError
 from upright.facts.records.benchmark import Shape
-from upright.proof.benchmark.drivers import drive, drivers, imported
+from upright.proof.benchmark.drivers import drive, drivers, read_result_file
 from upright.proof.benchmark.load import LoadTarget
 
 RECORDED = ROOT / "tests/recordings/bench"
@@ -18,7 +18,7 @@ SHAPE = Shape(prompt_tokens=256, output_tokens=100, concurrency=32, requests=96)
 
 
 def test_llama_bench():
-    record = imported(RECORDED / "llama-bench-b11669.json")
+    record = read_result_file(RECORDED / "llama-bench-b11669.json")
     prompt, tokens = record.cells
     assert (prompt.shape.prompt_tokens, prompt.shape.output_tokens) == (64, 0)
     assert (tokens.shape.prompt_tokens, tokens.shape.output_tokens) == (0, 16)
@@ -30,7 +30,7 @@ def test_llama_bench():
 
 def test_vllm_bench_serve():
     """A token every 20 ms: its ITL counts the role and the ending as pieces too, its TPOT does not."""
-    (cell,) = imported(RECORDED / "vllm-bench-0.32.0.json").cells
+    (cell,) = read_result_file(RECORDED / "vllm-bench-0.32.0.json").cells
     assert (cell.sent, cell.succeeded, cell.shape.concurrency) == (12, 12, 4)
     assert cell.tpot_seconds.mean == pytest.approx(0.020, rel=0.01)
     assert cell.itl_seconds.mean == pytest.approx(0.0177, rel=0.01)
@@ -47,7 +47,7 @@ def test_vllm_bench_serve_with_a_failure(tmp_path: Path):
         data[name][1] = 0
     data["itls"][1] = []
     (tmp_path / "result.json").write_text(json.dumps(data))
-    (cell,) = imported(tmp_path / "result.json").cells
+    (cell,) = read_result_file(tmp_path / "result.json").cells
     assert (cell.sent, cell.succeeded, cell.errors) == (12, 11, {"TimeoutError: too late": 1})
     assert cell.ttft_seconds.low > 0.1
     assert cell.output_tokens.low == 16
@@ -55,7 +55,7 @@ def test_vllm_bench_serve_with_a_failure(tmp_path: Path):
 
 
 def test_aiperf():
-    (cell,) = imported(RECORDED / "aiperf-0.13.0.json").cells
+    (cell,) = read_result_file(RECORDED / "aiperf-0.13.0.json").cells
     assert (cell.sent, cell.succeeded, cell.machine.version) == (12, 12, "0.13.0")
     assert (cell.shape.prompt_tokens, cell.shape.output_tokens, cell.shape.concurrency) == (64, 20, 4)
     assert cell.marks[0] == "prompts had 24 tokens, not 64"
@@ -65,7 +65,7 @@ def test_aiperf():
 
 
 def test_a_published_table():
-    record = imported(ROOT / "docs/examples/kimi-k2.5-int4.csv")
+    record = read_result_file(ROOT / "docs/examples/kimi-k2.5-int4.csv")
     assert record.source.startswith('"Kimi K2 on RTX PRO 6000 Blackwell')
     last = record.cells[-1]
     assert (last.shape.concurrency, last.total_tokens_per_second, last.ttft_seconds.mean) == (1000, 985, 85.59)
@@ -102,14 +102,14 @@ def test_what_is_no_result_is_said_to_be_none(content: str, said: str, tmp_path:
     file = tmp_path / "result.json"
     file.write_text(content)
     with pytest.raises(ReadError, match=said):
-        imported(file)
+        read_result_file(file)
 
 
 def test_a_table_without_its_source_is_refused(tmp_path: Path):
     file = tmp_path / "table.csv"
     file.write_text("concurrency,output_tokens_per_second\n1,2\n")
     with pytest.raises(ReadError, match="# title, # source, # workload are missing"):
-        imported(file)
+        read_result_file(file)
 
 
 def test_a_tool_that_is_not_there_or_fails(tmp_path: Path):

@@ -14,7 +14,7 @@ from tests.scripted.schedule import Faults, faulty
 from upright.facts.records.benchmark import Api
 from upright.facts.records.spreads import spread_of
 from upright.proof.benchmark.load import Arrivals, LoadTarget, Request, StreamTally, run
-from upright.proof.benchmark.schedule import Schedule, command
+from upright.proof.benchmark.scheduled_server import Schedule, command
 from upright.proof.benchmark.selftest import Repeated, scheduled, self_test
 
 QUICK = Schedule(ttft_seconds=0.05, itl_seconds=0.005)
@@ -135,7 +135,7 @@ def test_a_machine_that_opens_no_more_is_not_a_server_that_refuses(how: str):
     program = f"""
 import resource
 from upright.proof.benchmark.load import Arrivals, LoadTarget, run
-from upright.proof.benchmark.schedule import Schedule, command
+from upright.proof.benchmark.scheduled_server import Schedule, command
 from upright.proof.benchmark.selftest import Repeated, scheduled
 from upright.base.errors import HostError
 with scheduled(command(Schedule(ttft_seconds=5))) as url:

@@ -12,9 +12,9 @@ from upright.facts import catalog
 from upright.facts.catalog.model_records import records
 from upright.facts.store import DeploymentDir
 from upright.planning.choosing import plan
-from upright.planning.requests.calibrating import measurement_plan
-from upright.proof.benchmark.asked_sweep import asked_sweep
-from upright.proof.benchmark.planned_cells import planned_cells
+from upright.planning.requests.calibration import measurement_plan
+from upright.proof.benchmark.bench import planned_cells
+from upright.proof.benchmark.sweep import sweep_request
 
 BOX = catalog.box_record("8x-rtx-pro-6000-server")
 KIMI = records(catalog.model("kimi-k2.6"))[0]
@@ -23,7 +23,7 @@ DEFAULTS = dict.fromkeys(("concurrency", "prompt_tokens", "output_tokens", "requ
 
 def asked(workload="calibrate", **changes):
     options = {"repeats": 3, "budget": 600.0, "ttft": 2.0, "tpot": 0.05, "seed": 0, "fresh": False, "api": "chat"}
-    return asked_sweep(workload, **{**DEFAULTS, **options, **changes})
+    return sweep_request(workload, **{**DEFAULTS, **options, **changes})
 
 
 @pytest.fixture

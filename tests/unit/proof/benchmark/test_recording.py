@@ -24,10 +24,10 @@ from upright.facts.records.loading import load
 from upright.facts.records.trace import AgentTrace, TraceFork, TraceSession, TraceTurn
 from upright.proof.benchmark.bench import subject
 from upright.proof.benchmark.cell import CellPlace, measure
-from upright.proof.benchmark.known import of_address
-from upright.proof.benchmark.record_proxy import TokenReading, _events, recording
-from upright.proof.benchmark.recording import TraceRecorder
-from upright.proof.benchmark.replaying import trace_shape
+from upright.proof.benchmark.endpoints import address_endpoint
+from upright.proof.benchmark.recording_proxy import TokenReading, _events, recording_proxy
+from upright.proof.benchmark.trace_recorder import TraceRecorder
+from upright.proof.benchmark.trace_replay import trace_shape
 
 
 def said(*texts: str) -> dict[str, Any]:
@@ -162,9 +162,9 @@ def test_every_protocol_says_its_tokens_its_own_way(event: Any, tokens: tuple[in
 
 def replayed_through(url: str, made: AgentTrace, model: str = "scheduled") -> AgentTrace:
     """The generator is the client; what words cost is asked beside the proxy."""
-    known, _ = of_address(url, model, None, "chat")
+    known, _ = address_endpoint(url, model, None, "chat")
     ready, recorder = subject(known), TraceRecorder()
-    with recording(url, recorder) as address:
+    with recording_proxy(url, recorder) as address:
         through = replace(ready, target=replace(ready.target, base_url=address), metrics_path=None)
         cell = measure(through, trace_shape(made, made.agents), CellPlace("run", "agents", 1, 0), trace=made)
         assert (cell.errors, cell.unfinished) == ({}, 0)
@@ -246,7 +246,7 @@ def test_the_client_sees_what_it_asked_for_and_the_server_what_was_sent() -> Non
     """Also a number that Python would write otherwise."""
     upstream, recorder = Upstream(), TraceRecorder()
     content = b'{"stream":true, "seed": 12345678901234567890123, "messages":[{"role":"user","content":"secret plan"}]}'
-    with upstream.standing() as url, recording(f"{url}/v1", recorder) as address:
+    with upstream.standing() as url, recording_proxy(f"{url}/v1", recorder) as address:
         answer = httpx2.post(
             f"{address}/v1/chat/completions?a=b",
             content=content,
@@ -279,7 +279,7 @@ def test_the_client_sees_what_it_asked_for_and_the_server_what_was_sent() -> Non
 )
 def test_pages_of_a_browser_and_endless_bodies_are_refused(name: str, length: str, status: int) -> None:
     upstream = Upstream()
-    with upstream.standing() as url, recording(url, TraceRecorder()) as address:
+    with upstream.standing() as url, recording_proxy(url, TraceRecorder()) as address:
         line = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
         line.putrequest("POST", "/v1/chat/completions", skip_host=True)
         line.putheader("Host", name)
@@ -300,7 +300,7 @@ def test_events_are_the_same_in_whatever_pieces_they_come(length: int) -> None:
 
 
 def test_what_is_no_address_is_refused_before_anybody_waits() -> None:
-    with pytest.raises(UsageError, match="'nonsense' is not an address"), recording("nonsense", TraceRecorder()):
+    with pytest.raises(UsageError, match="'nonsense' is not an address"), recording_proxy("nonsense", TraceRecorder()):
         pass
 
 
@@ -308,7 +308,7 @@ def test_a_server_that_is_gone_is_said(tmp_path: Path) -> None:
     recorder = TraceRecorder()
     with Upstream().standing() as url:
         pass
-    with recording(url, recorder) as address:
+    with recording_proxy(url, recorder) as address:
         answer = httpx2.post(f"{address}/v1/messages", json=said("a"), trust_env=False, timeout=60)
     assert answer.status_code == 502
     assert "upright record: http://127.0.0.1" in answer.json()["error"]["message"]

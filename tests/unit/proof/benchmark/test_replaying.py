@@ -13,11 +13,11 @@ from upright.facts.records.loading import load
 from upright.facts.records.trace import AgentTrace, TraceFork, TraceSession, TraceTurn
 from upright.facts.store import DeploymentDir
 from upright.proof.benchmark.bench import bench, subject
-from upright.proof.benchmark.cell import CellPlace, RequestPromise, measure
-from upright.proof.benchmark.known import of_address
-from upright.proof.benchmark.replaying import longest_tokens, slo_finding, trace_shape
+from upright.proof.benchmark.cell import CellPlace, RequestSlo, measure
+from upright.proof.benchmark.endpoints import address_endpoint
 from upright.proof.benchmark.sweep import SweepRequest
-from upright.proof.benchmark.traces import generated, statistics
+from upright.proof.benchmark.synthetic_traces import generate_trace, statistics
+from upright.proof.benchmark.trace_replay import longest_tokens, slo_finding, trace_shape
 from upright.proof.benchmark.workload import workload
 
 
@@ -30,14 +30,14 @@ def turn(new: int, output: int = 4, wait: float = 0.0, kept: int | None = None) 
 
 
 def replayed(url: str, made: AgentTrace, agents: int = 1) -> Cell:
-    known, _ = of_address(url, "scheduled", None, "chat")
+    known, _ = address_endpoint(url, "scheduled", None, "chat")
     place = CellPlace("run", "agents", 1, 0)
     return measure(subject(known), trace_shape(made, agents), place, trace=made)
 
 
 def test_what_is_generated_is_what_was_published() -> None:
     """In a context that bounds nothing."""
-    made = generated(60, 80, 4_000_000, 7)
+    made = generate_trace(60, 80, 4_000_000, 7)
     turns = [turn for session in made.sessions for turn in session.turns[1:]]
     grown = sorted(turn.new_tokens for turn in turns)
     assert median(grown) == pytest.approx(652, rel=0.08)
@@ -49,11 +49,11 @@ def test_what_is_generated_is_what_was_published() -> None:
 
 @pytest.mark.parametrize("context", [1024, 4096, 65_536])
 def test_a_session_stays_within_its_context_and_is_compacted(context: int) -> None:
-    made = generated(8, 60, context, 3)
+    made = generate_trace(8, 60, context, 3)
     assert longest_tokens(made, 8) <= context
     assert any(turn.kept_tokens is not None for session in made.sessions for turn in session.turns)
-    assert generated(8, 60, context, 3) == made, "the same seed"
-    assert generated(8, 60, context, 4) != made
+    assert generate_trace(8, 60, context, 3) == made, "the same seed"
+    assert generate_trace(8, 60, context, 4) != made
 
 
 def test_a_replay_keeps_lengths_waits_and_prefixes(url: str) -> None:
@@ -143,14 +143,14 @@ def test_a_fork_leaves_a_turn_that_stands_before_it(session: int, after: int) ->
 def test_the_part_of_the_slo_that_fails_first_is_named(url: str) -> None:
     """First token after 50 ms, then one every 5 ms."""
     cells = [replayed(url, trace(TraceSession(turns=(turn(20, 12), turn(5, 12)))))]
-    assert slo_finding(cells, RequestPromise(1.0, 0.5)) == "SLO holds for 1 agent, the most that were tried"
-    words = slo_finding(cells, RequestPromise(0.01, 0.5))
+    assert slo_finding(cells, RequestSlo(1.0, 0.5)) == "SLO holds for 1 agent, the most that were tried"
+    words = slo_finding(cells, RequestSlo(0.01, 0.5))
     assert words is not None
     assert words.startswith("SLO with 1 agent the TTFT of 0.01 s fails first")
 
 
 def test_what_a_trace_does_not_take_is_refused(url: str, place: DeploymentDir) -> None:
-    known, _ = of_address(url, "scheduled", None, "chat")
+    known, _ = address_endpoint(url, "scheduled", None, "chat")
     short, agents = workload("short"), workload("agents")
     made = trace(TraceSession(turns=(turn(20),)))
     with pytest.raises(UsageError, match="short replays no trace"):

@@ -11,7 +11,14 @@ from tests.scripted.cells import cell
 from upright.facts.records.benchmark import Cell, Shape
 from upright.facts.store import DeploymentDir
 from upright.proof.benchmark import sweep
-from upright.proof.benchmark.cell import BenchSubject, CellPlace, FellError, RequestPromise, _good_percent, open_shape
+from upright.proof.benchmark.cell import (
+    BenchSubject,
+    CellPlace,
+    RequestSlo,
+    SubjectFailedError,
+    _good_percent,
+    open_loop_shape,
+)
 from upright.proof.benchmark.load import LoadTarget, StreamTally
 from upright.proof.benchmark.prompts import Prompts, TokenGauge
 from upright.proof.benchmark.search import search
@@ -20,7 +27,7 @@ from upright.proof.benchmark.workload import workload
 
 Happened = Callable[[Shape, int], dict[str, Any]]
 FAILED = ("4 of 16 requests failed: HTTP 429 (4)",)
-PROMISE = RequestPromise(2.0, 0.05)
+PROMISE = RequestSlo(2.0, 0.05)
 
 
 @pytest.fixture
@@ -79,7 +86,7 @@ def test_one_that_cannot_be_started_ends_its_own_search_alone(place: DeploymentD
         return made.model_copy(update={"shape": shape, "workload": where.workload})
 
     def falls() -> None:
-        raise FellError("no such recipe")
+        raise SubjectFailedError("no such recipe")
 
     monkeypatch.setattr(sweep, "measure", measure)
     monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
@@ -169,14 +176,14 @@ def test_one_answer_of_one_token_does_not_lift_the_promise_for_all():
         tally.sent += 1
         usage = {"prompt": 1, "output": len(pieces)}
         tally.succeed(pieces, 0.0, pieces[-1], usage, "length", asked_prompt=None, text="a")
-    assert _good_percent(tally, RequestPromise(1.0, 0.05)) == 1.0
-    assert _good_percent(tally, RequestPromise(1.0, 0.2)) == 100.0
+    assert _good_percent(tally, RequestSlo(1.0, 0.05)) == 1.0
+    assert _good_percent(tally, RequestSlo(1.0, 0.2)) == 100.0
     assert len(tally.tpot) == 99
 
 
 def test_cells_judged_by_another_promise_are_not_taken_up(place: DeploymentDir):
     row = workload("goodput")
-    one, other = (SweepRequest(row, tuple(row.shapes()), promise=RequestPromise(ttft, 0.05)) for ttft in (1.0, 2.0))
+    one, other = (SweepRequest(row, tuple(row.shapes()), promise=RequestSlo(ttft, 0.05)) for ttft in (1.0, 2.0))
     first = begin(one, place, (), SweepWatch())
     assert begin(one, place, (), SweepWatch()).run == first.run
     assert begin(other, place, (), SweepWatch()).run != first.run
@@ -197,7 +204,7 @@ def test_no_prompt_is_sent_twice(place: DeploymentDir, monkeypatch: pytest.Monke
     subject = BenchSubject(LoadTarget("http://127.0.0.1:9", "m"), TokenGauge(1, ("a", "b"), 1))
     asked = SweepRequest(row, (closed,))
     for course in (begin(asked, place, (), SweepWatch()), begin(asked, place, (), SweepWatch())):
-        for shape in (closed, open_shape(closed, 2.0, 4), open_shape(closed, 4.0, 4)):
+        for shape in (closed, open_loop_shape(closed, 2.0, 4), open_loop_shape(closed, 4.0, 4)):
             with pytest.raises(KeyboardInterrupt):
                 course.take(subject, shape, 1, left=1)
     assert len(sent) == len(set(sent)) == 6

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from upright.proof.benchmark.surroundings import Surroundings, Surveyor, disturbances
+from upright.proof.benchmark.host_interference import HostCounterReader, HostCounters, disturbances
 
 TICKS = os.sysconf("SC_CLK_TCK")
-QUIET = Surroundings(worked_seconds=100.0, stolen_seconds=5.0, ours_seconds=40.0, throttled=3)
+QUIET = HostCounters(worked_seconds=100.0, stolen_seconds=5.0, ours_seconds=40.0, throttled=3)
 
 
 def machine(root: Path, *, worked: int, ours: int, child: int) -> Path:
@@ -34,9 +34,9 @@ def machine(root: Path, *, worked: int, ours: int, child: int) -> Path:
 
 
 def test_the_engine_and_its_children_are_ours(tmp_path: Path) -> None:
-    surveyor = Surveyor("127.0.0.1", 8000, machine(tmp_path, worked=100, ours=20, child=30))
+    surveyor = HostCounterReader("127.0.0.1", 8000, machine(tmp_path, worked=100, ours=20, child=30))
     before = surveyor.look()
-    assert before == Surroundings(100.0, 2.0, 50.0, 0)
+    assert before == HostCounters(100.0, 2.0, 50.0, 0)
     machine(tmp_path, worked=120, ours=25, child=40)
     after = surveyor.look()
     assert disturbances(before, after, 10.0, 2) == ("busy machine: other processes took 25 % of 2 processors",)
@@ -45,11 +45,11 @@ def test_the_engine_and_its_children_are_ours(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_cannot_be_seen_is_not_taken_for_others(tmp_path: Path) -> None:
-    hidden = Surveyor("127.0.0.1", 8001, machine(tmp_path, worked=100, ours=20, child=30)).look()
+    hidden = HostCounterReader("127.0.0.1", 8001, machine(tmp_path, worked=100, ours=20, child=30)).look()
     assert hidden is not None
     assert hidden.ours_seconds is None
     assert disturbances(hidden, replace(hidden, worked_seconds=900.0), 10.0, 2) == ()
-    elsewhere = Surveyor("10.0.0.7", 8000, tmp_path).look()
+    elsewhere = HostCounterReader("10.0.0.7", 8000, tmp_path).look()
     assert elsewhere is not None
     assert elsewhere.ours_seconds is not None, "the generator alone is ours"
 
@@ -80,7 +80,7 @@ def test_a_real_process_is_told_by_its_port() -> None:
     argv = [sys.executable, "-c", code]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        surveyor = Surveyor("127.0.0.1", int(process.stdout.readline()))
+        surveyor = HostCounterReader("127.0.0.1", int(process.stdout.readline()))
         first = surveyor.look()
         assert process.stdout.readline() == "done\n"
         last = surveyor.look()
@@ -93,6 +93,6 @@ def test_a_real_process_is_told_by_its_port() -> None:
     assert last.ours_seconds >= first.ours_seconds
     with socket.create_server(("127.0.0.1", 0)) as door:
         free = door.getsockname()[1]
-    gone = Surveyor("127.0.0.1", free).look()
+    gone = HostCounterReader("127.0.0.1", free).look()
     assert gone is not None
     assert gone.ours_seconds is None

@@ -6,7 +6,7 @@ import pytest
 
 from upright.base.errors import EngineError
 from upright.facts.catalog.rows.patch import Edit
-from upright.proof.kernels import edits
+from upright.proof.kernels import patching
 
 TEXT = '''# über alles
 def before():
@@ -33,13 +33,13 @@ STATEMENT = Edit(kind="statement-before", function="launch", anchor="kernel_two"
 
 
 def test_a_branch_comes_first_and_the_old_one_becomes_elif() -> None:
-    new = edits.apply(TEXT, BRANCH)
+    new = patching.apply_edit(TEXT, BRANCH)
     assert "    if q == 12:\n        # twelve\n        n = 1\n    elif q > 9:\n        n = 3\n    elif q > 8:\n" in new
-    assert edits.changed_functions(TEXT, new) == {"launch"}
+    assert patching.changed_functions(TEXT, new) == {"launch"}
 
 
 def test_a_statement_stands_before_the_launch() -> None:
-    new = edits.apply(TEXT, STATEMENT)
+    new = patching.apply_edit(TEXT, STATEMENT)
     assert "    if flag:\n        n = 1\n    kernel_two[(1,)](q,\n        n)\n" in new
     assert new.replace("    if flag:\n        n = 1\n", "") == TEXT  # every other byte stays
 
@@ -57,15 +57,15 @@ def test_a_statement_stands_before_the_launch() -> None:
 )
 def test_an_edit_that_does_not_match_is_refused(changes: dict[str, str], cause: str) -> None:
     with pytest.raises(EngineError, match=cause):
-        edits.apply(TEXT, BRANCH.model_copy(update=changes))
+        patching.apply_edit(TEXT, BRANCH.model_copy(update=changes))
 
 
 def test_an_edit_may_change_only_its_function() -> None:
     leaking = STATEMENT.model_copy(update={"code": "pass\n\ndef other():\n    pass\n\ndef more():"})
     with pytest.raises(EngineError, match=r"does not parse|not only launch"):
-        edits.apply(TEXT, leaking)
+        patching.apply_edit(TEXT, leaking)
 
 
 def test_the_result_parses_and_keeps_the_rest_of_the_tree() -> None:
-    old, new = (ast.parse(text).body for text in (TEXT, edits.apply(TEXT, BRANCH)))
+    old, new = (ast.parse(text).body for text in (TEXT, patching.apply_edit(TEXT, BRANCH)))
     assert [ast.dump(node) for node in (old[0], old[2])] == [ast.dump(node) for node in (new[0], new[2])]

@@ -47,44 +47,44 @@ def source(tmp_path: Path) -> EngineSource:
 def test_written_and_reverted_to_every_byte(row: PatchRow, source: EngineSource) -> None:
     file = source.root / "vllm/ops.py"
     file.chmod(0o640)
-    found = patching.look(row, source)
+    found = patching.match_patch(row, source)
     assert found.state == "applicable"
     assert "+    n = 1\n" in patching.diff(found)
     assert patching.diff(found).startswith("--- a/vllm/ops.py\n+++ b/vllm/ops.py\n")
-    patching.write(found, patching.edited(found))
+    patching.write(found, patching.patched_text(found))
     assert file.read_text() == TEXT.replace("    kernel", "    n = 1\n    kernel")
     assert found.backup.read_text() == TEXT
     assert file.stat().st_mode & 0o777 == 0o640
-    patching.revert(patching.look(row, source))
+    patching.revert(patching.match_patch(row, source))
     assert file.read_text() == TEXT
     assert [path.name for path in file.parent.iterdir()] == ["ops.py"]
 
 
 def test_a_patched_file_that_was_changed_since_is_left_alone(row: PatchRow, source: EngineSource) -> None:
-    found = patching.look(row, source)
-    patching.write(found, patching.edited(found))
+    found = patching.match_patch(row, source)
+    patching.write(found, patching.patched_text(found))
     with (source.root / "vllm/ops.py").open("a") as file:
         file.write("# later\n")
-    changed = patching.look(row, source)
+    changed = patching.match_patch(row, source)
     assert (changed.state, patching.refusal(changed, [])) == ("changed", "it was patched, and changed since")
     with pytest.raises(EngineError, match="cannot be reverted: it was patched, and changed since"):
         patching.revert(changed)
 
 
 def test_a_backup_that_is_not_the_original_is_never_put_back(row: PatchRow, source: EngineSource) -> None:
-    found = patching.look(row, source)
-    patching.write(found, patching.edited(found))
+    found = patching.match_patch(row, source)
+    patching.write(found, patching.patched_text(found))
     found.backup.write_text("def launch(q): ...\n")
-    assert patching.look(row, source).state == "changed"
+    assert patching.match_patch(row, source).state == "changed"
 
 
 def test_a_release_past_the_end_is_not_needed_and_others_are_unknown(row: PatchRow, source: EngineSource) -> None:
     (source.root / "vllm/ops.py").write_text("other = 1\n")
-    assert patching.look(row, source).state == "unknown-file"
+    assert patching.match_patch(row, source).state == "unknown-file"
     later = EngineSource("vllm", "0.9.1", source.root, "a test")
-    assert patching.look(row, later).state == "not-needed"
+    assert patching.match_patch(row, later).state == "not-needed"
     (source.root / "vllm/ops.py").unlink()
-    assert patching.look(row, source).state == "absent"
+    assert patching.match_patch(row, source).state == "absent"
 
 
 def test_a_patch_of_another_engine_is_named() -> None:
@@ -94,10 +94,10 @@ def test_a_patch_of_another_engine_is_named() -> None:
 
 @pytest.mark.parametrize("row", patching.patches(), ids=lambda row: row.id)
 def test_rows_say_when_they_end_and_whom_they_know(row: PatchRow) -> None:
-    from upright.proof.kernels.capture import way
+    from upright.proof.kernels.capture import kernel_route
     from upright.proof.kernels.targets import target
 
     assert catalog.get("patches", row.id) is row
     for proof in row.proofs:
-        assert way(row.engine, proof.way).tile is not None
+        assert kernel_route(row.engine, proof.way).tile is not None
         assert target(proof.target).limit_bytes == 101376

@@ -15,7 +15,7 @@ import pytest
 from upright.base.errors import EngineError, UsageError
 from upright.proof.kernels import find_source, interpreter, sources
 from upright.proof.kernels.interpreter import look
-from upright.proof.kernels.remote import RangedFile
+from upright.proof.kernels.ranged_file import RangedFile
 
 FILES = {
     "vllm/__init__.py": b"",
@@ -124,7 +124,7 @@ def url(wheel: Path) -> Iterator[str]:
 
 def test_a_release_is_read_by_ranges(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "_wheel_url", lambda _engine, _version: url)
-    monkeypatch.setattr("upright.proof.kernels.remote.TAIL_BYTES", 4096)
+    monkeypatch.setattr("upright.proof.kernels.ranged_file.TAIL_BYTES", 4096)
     found = find_source("vllm", version="0.9")
     assert names(found.root) == KEPT
     assert (found.root / "vllm/ops.py").read_bytes() == FILES["vllm/ops.py"]

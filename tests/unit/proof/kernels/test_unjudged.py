@@ -8,9 +8,9 @@ import pytest
 
 from upright.engines.facets.kernels import Shapes, recurrent_shapes
 from upright.facts.records.model import LinearAttention
+from upright.proof.kernels.check import unjudged_kernels
 from upright.proof.kernels.sources import EngineSource
 from upright.proof.kernels.targets import CompileTarget
-from upright.proof.kernels.unjudged import unjudged
 
 SM120, SM90 = CompileTarget(120, 101376, "a test"), CompileTarget(90, 232448, "a test")
 INDEXER = "vllm/model_executor/layers/sparse_attn_indexer.py"
@@ -27,21 +27,21 @@ def source(tmp_path: Path) -> EngineSource:
 
 
 def test_only_what_this_version_has_is_named(source: EngineSource) -> None:
-    assert list(unjudged("sparse MLA", "sparse MLA", source, SM120)) == [
+    assert list(unjudged_kernels("sparse MLA", "sparse MLA", source, SM120)) == [
         "sparse MLA, attention: flashinfer_trtllm_batch_decode_with_kv_cache_mla (FlashInfer's, CUDA)",
         "sparse MLA, indexer: fp8_fp4_mqa_logits (DeepGEMM's, CUDA)",
     ]
 
 
 def test_a_kernel_of_another_silicon_is_not_named(source: EngineSource) -> None:
-    assert list(unjudged("sparse MLA", "sparse MLA", source, SM90)) == [
+    assert list(unjudged_kernels("sparse MLA", "sparse MLA", source, SM90)) == [
         "sparse MLA, indexer: fp8_fp4_mqa_logits (DeepGEMM's, CUDA)"
     ]
 
 
 def test_where_nothing_is_found_it_says_so(source: EngineSource) -> None:
     unknown = ["recurrent layers (kda): which kernels vllm 0.32.0 launches is not known"]
-    assert list(unjudged("kda", "recurrent layers (kda)", source, SM120)) == unknown
+    assert list(unjudged_kernels("kda", "recurrent layers (kda)", source, SM120)) == unknown
 
 
 def test_the_state_of_a_published_layer_tells_its_heads() -> None:

@@ -7,21 +7,21 @@ from pathlib import Path
 
 from upright.engines.facets.kernels import FP8, Shapes
 from upright.facts.records.kernel import KernelCheck, KernelVerdict
-from upright.proof.kernels.capture import way
+from upright.proof.kernels.capture import kernel_route
 from upright.proof.kernels.compile import CompileOutcome
-from upright.proof.kernels.judging import judged as verdict
-from upright.proof.kernels.judging import judged_launches
 from upright.proof.kernels.sources import EngineSource
 from upright.proof.kernels.targets import CompileTarget
+from upright.proof.kernels.verdicts import launch_verdicts
+from upright.proof.kernels.verdicts import verdict_of as verdict
 
 SOURCE = EngineSource("vllm", "0.32.0", Path("nowhere"), "a test")
 SM120 = CompileTarget(120, 101376, "a test")
 SHAPES = Shapes(8, 1, 576, 512)
-MLA = way("vllm", "mla-decode")
+MLA = kernel_route("vllm", "mla-decode")
 
 
 def judged(outcome: CompileOutcome, target: CompileTarget = SM120) -> KernelVerdict:
-    return verdict(outcome, way("vllm", "mla-decode"), SHAPES, SOURCE, target)
+    return verdict(outcome, kernel_route("vllm", "mla-decode"), SHAPES, SOURCE, target)
 
 
 def checked(*verdicts: KernelVerdict) -> KernelCheck:
@@ -60,7 +60,7 @@ def test_the_worst_verdict_is_the_answer() -> None:
 def test_of_an_autotuned_kernel_one_configuration_that_fits_is_enough() -> None:
     def answered(*sizes: int | None) -> list[KernelVerdict]:
         outcomes = [CompileOutcome("k", shared_bytes=size, group=1) for size in sizes]
-        return judged_launches([*outcomes, CompileOutcome("other", shared_bytes=1)], MLA, SHAPES, SOURCE, SM120)
+        return launch_verdicts([*outcomes, CompileOutcome("other", shared_bytes=1)], MLA, SHAPES, SOURCE, SM120)
 
     tuned, other = answered(90_000, 200_000, 40_000)
     assert (tuned.verdict, tuned.needed_bytes, other.kernel) == ("fits", 40_000, "other")
@@ -88,7 +88,11 @@ def test_a_plan_takes_a_no_as_an_objection_with_its_remedy() -> None:
 
 def test_a_verdict_concerns_its_engine_version_and_cache_type() -> None:
     fp8 = verdict(
-        CompileOutcome("k", shared_bytes=1), way("vllm", "mla-decode"), replace(SHAPES, kv_dtype=FP8), SOURCE, SM120
+        CompileOutcome("k", shared_bytes=1),
+        kernel_route("vllm", "mla-decode"),
+        replace(SHAPES, kv_dtype=FP8),
+        SOURCE,
+        SM120,
     )
     assert fp8.concerns("vllm", "0.32.0", "fp8")
     assert fp8.concerns("vllm", None, "fp8_e4m3")

@@ -9,7 +9,7 @@ from tests.scripted.protocol import FAULTS, KEY, MODEL, Fault, serving
 from upright.facts.records.evidence import Evidence
 from upright.proof.ladder import prove
 from upright.proof.ladder.prompts import prompt_set
-from upright.proof.ladder.rung import ProofOptions, ProofTarget, Stand
+from upright.proof.ladder.rung import ProofContext, ProofOptions, ProofTarget
 from upright.proof.ladder.rungs.clients import CHECKS
 from upright.serving.connect import CLIENTS
 from upright.serving.endpoint.client import Endpoint
@@ -71,6 +71,6 @@ def test_keys_are_judged_where_there_is_no_messages_api(judges: bool, verdict: s
 
     with Endpoint("http://scripted", MODEL, key=KEY, transport=httpx2.MockTransport(answer)) as endpoint:
         options = ProofOptions(prompts=prompt_set("tiny"))
-        stand = Stand(ProofTarget("scripted", "server:0", context_tokens=4096), endpoint, options)
+        stand = ProofContext(ProofTarget("scripted", "server:0", context_tokens=4096), endpoint, options)
         found = [CHECKS[check](stand) for check in ("bearer key", "x-api-key")]
     assert [each[0] for each in found] == [verdict] * 2, found

@@ -14,10 +14,10 @@ from upright.evidence.report.page import _passed_words
 from upright.evidence.report.views import ladder
 from upright.facts.records.evidence import Evidence, Observation
 from upright.proof.ladder import sandbox
+from upright.proof.ladder.detectable_rates import samples_to_see
 from upright.proof.ladder.ladder import Listener, _Climb, prove
-from upright.proof.ladder.power import samples_to_see
 from upright.proof.ladder.prompts import prompt_set
-from upright.proof.ladder.rung import LadderRung, ProofOptions, ProofTarget, Stand
+from upright.proof.ladder.rung import LadderRung, ProofContext, ProofOptions, ProofTarget
 from upright.proof.ladder.rungs import clients, tools
 from upright.serving.endpoint.client import Answer, Endpoint
 
@@ -219,7 +219,7 @@ def test_what_sums_up_questions_that_were_left_out_says_nothing_of_them(
 ) -> None:
     """Sums cost nothing, so they fit whatever is left."""
     options = ProofOptions(prompts=prompt_set("tiny"), budget_seconds=10)
-    stand = Stand(ProofTarget("slow", "server:slow", 4_096), Endpoint("http://nobody", "tiny"), options)
+    stand = ProofContext(ProofTarget("slow", "server:slow", 4_096), Endpoint("http://nobody", "tiny"), options)
     stand.rates.learn(prefill=1_000, decode=0.1)
     ended = _Climb(stand, [rung], Listener(), seen=[]).run()
     assert {item.verdict for item in stand.observations} == {"skipped"}

@@ -11,11 +11,18 @@ import httpx2
 import pytest
 
 from upright.base.errors import RecordError, UsageError
-from upright.evidence.report.likeness import likeness
+from upright.evidence.report.reference_distance import distance_table
 from upright.facts.records.evidence import Evidence
 from upright.facts.records.reference import Continuation, Reference
-from upright.proof.ladder.equivalence.distance import compared, distance, divergence, share, sign_test, times_as_far
-from upright.proof.ladder.equivalence.expecting import allowance
+from upright.proof.ladder.equivalence.allowance import allowance
+from upright.proof.ladder.equivalence.distance import (
+    compare_prompt,
+    distance,
+    distance_ratio,
+    divergence,
+    share,
+    sign_test,
+)
 from upright.proof.ladder.equivalence.fixed_prompts import FixedPrompts, fixed_prompts
 from upright.proof.ladder.equivalence.references import (
     END,
@@ -63,9 +70,9 @@ def test_the_divergence_of_the_most_likely_tokens_is_never_too_large() -> None:
 def test_answers_are_compared_up_to_the_first_token_that_differs() -> None:
     ours = continued(step(a=0.9, b=0.1), step(b=0.9, a=0.1), step(c=0.9, a=0.1))
     theirs = continued(step(a=0.8, b=0.2), step(a=0.6, b=0.4), step(z=0.9, a=0.1))
-    seen = compared(ours, theirs)
+    seen = compare_prompt(ours, theirs)
     assert (seen.differs_at, seen.steps) == (1, 2)
-    together = distance([seen, compared(ours, ours)])
+    together = distance([seen, compare_prompt(ours, ours)])
     assert (together.steps, together.differing, together.prompts) == (5, 1, 2)
     assert together.agreement.estimate == pytest.approx(4 / 5)
 
@@ -86,7 +93,7 @@ def test_losses_are_more_than_chance_from_seven_on() -> None:
 
 def test_twice_as_far_everywhere_is_twice_as_far() -> None:
     near = [10**-exponent for exponent in range(1, 6)]
-    ratio = times_as_far(near, [2 * divergence for divergence in near])
+    ratio = distance_ratio(near, [2 * divergence for divergence in near])
     assert (ratio.estimate, ratio.low, ratio.high) == pytest.approx((2.0, 2.0, 2.0))
 
 
@@ -176,11 +183,11 @@ def test_the_same_model_passes_and_another_fails(tmp_path: Path) -> None:
     assert set(verdicts(Parrot(token="hm").climbed(reference)).values()) == {"passed"}, (
         "of no known precision: told only"
     )
-    table = likeness([("same", same), ("unsure", unsure), ("nothing", None)])
+    table = distance_table([("same", same), ("unsure", unsure), ("nothing", None)])
     assert table is not None
     assert [row[0] for row in table.rows] == ["same", "unsure"]
     assert table.sentences[0].startswith("unsure is ")
-    assert likeness([("same", same)]) is None
+    assert distance_table([("same", same)]) is None
 
 
 def test_without_log_probabilities_nothing_is_claimed(tmp_path: Path) -> None:

@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from upright.proof.ladder.estimating import Group, ProbeCost, Rates, Timed, choose, told_total
-from upright.proof.ladder.ladder import planned
-from upright.proof.ladder.power import rate_ruled_out, samples_to_see
+from upright.proof.ladder.detectable_rates import rate_ruled_out, samples_to_see
+from upright.proof.ladder.estimating import EarlierTiming, Group, ProbeCost, Rates, choose, witnessed_total
+from upright.proof.ladder.ladder import planned_schedule
 from upright.proof.ladder.rung import ProofOptions
-from upright.proof.ladder.rungs.context import notice_reading
+from upright.proof.ladder.rungs.context import notice_prefix_cache
 
 
 def test_the_two_gpu_box_of_the_seeds_in_half_an_hour() -> None:
     """300 tokens a second read, 19.57 written: the whole walk fits, 14,707 tokens of endurance do not."""
-    schedule = planned(ProofOptions("task", budget_seconds=1800, context_tokens=262_144), rates=(300, 19.57))
+    schedule = planned_schedule(ProofOptions("task", budget_seconds=1800, context_tokens=262_144), rates=(300, 19.57))
     runs = {f"{each.group.rung} {each.group.name}": each.runs for each in schedule}
     assert [name for name, does in runs.items() if not does] == ["endurance 14707 tokens"]
     assert runs["context 262,144 tokens"]
@@ -29,7 +29,7 @@ def test_the_two_gpu_box_of_the_seeds_in_half_an_hour() -> None:
 
 
 def test_a_shorter_budget_ends_the_walk_earlier_and_keeps_the_task() -> None:
-    schedule = planned(ProofOptions("task", budget_seconds=570, context_tokens=262_144), rates=(300, 19.57))
+    schedule = planned_schedule(ProofOptions("task", budget_seconds=570, context_tokens=262_144), rates=(300, 19.57))
     out = [each.group.name for each in schedule if not each.runs]
     assert out == ["98,304 tokens", "131,072 tokens", "262,144 tokens", "full cache", "14707 tokens"]
     reasons = {each.group.name: each.reason for each in schedule}
@@ -38,7 +38,7 @@ def test_a_shorter_budget_ends_the_walk_earlier_and_keeps_the_task() -> None:
 
 
 def test_without_rates_nothing_is_claimed() -> None:
-    schedule = planned(ProofOptions("context", budget_seconds=60, context_tokens=65_536), rates=None)
+    schedule = planned_schedule(ProofOptions("context", budget_seconds=60, context_tokens=65_536), rates=None)
     assert {each.seconds for each in schedule if each.group.cost.prompt_tokens} == {None}
     assert all(each.runs for each in schedule)
 
@@ -67,8 +67,8 @@ def test_a_person_is_told_only_what_has_a_basis() -> None:
         None,
         None,
     ]
-    assert told_total(choose([read, write], rates, None)) is None
-    assert told_total(choose([read], rates, None)) == pytest.approx(66.3, abs=0.1)
+    assert witnessed_total(choose([read, write], rates, None)) is None
+    assert witnessed_total(choose([read], rates, None)) == pytest.approx(66.3, abs=0.1)
 
 
 def test_what_a_rung_took_here_before_is_the_estimate() -> None:
@@ -77,13 +77,13 @@ def test_what_a_rung_took_here_before_is_the_estimate() -> None:
     rates.learn(prefill=1000, decode=2, prompt_tokens=2_000)
     smoke = [Group("smoke", "language", ProbeCost(64, 400), 3), Group("smoke", "json", ProbeCost(64, 400), 2)]
     soak = [Group("soak", "load", ProbeCost(seconds=600), 6)]
-    known = {"smoke": Timed(5, 23.0), "soak": Timed(6, 1320.0, 600.0)}
-    assert told_total(choose(smoke, rates, None, known)) == 23
-    assert told_total(choose([*smoke, *soak], rates, None, known)) == 1343
+    known = {"smoke": EarlierTiming(5, 23.0), "soak": EarlierTiming(6, 1320.0, 600.0)}
+    assert witnessed_total(choose(smoke, rates, None, known)) == 23
+    assert witnessed_total(choose([*smoke, *soak], rates, None, known)) == 1343
     longer = [Group("soak", "load", ProbeCost(seconds=3600), 6)]
-    assert told_total(choose(longer, rates, None, known)) is None
-    assert told_total(choose([*smoke, Group("smoke", "more", ProbeCost(64, 400))], rates, None, known)) is None
-    assert told_total([]) is None
+    assert witnessed_total(choose(longer, rates, None, known)) is None
+    assert witnessed_total(choose([*smoke, Group("smoke", "more", ProbeCost(64, 400))], rates, None, known)) is None
+    assert witnessed_total([]) is None
 
 
 def test_a_prompt_is_told_up_to_four_times_the_one_that_was_measured() -> None:
@@ -115,5 +115,5 @@ def test_the_second_question_on_a_text_tells(second: float, cached: float | None
     for seconds in (4.0, second):
         measured = {"first_seconds": seconds} | ({"cached_tokens": cached} if cached is not None else {})
         seen = SimpleNamespace(measured=measured, response={})
-        notice_reading(stand, seen, 2048)  # type: ignore[arg-type]
+        notice_prefix_cache(stand, seen, 2048)  # type: ignore[arg-type]
     assert rates.reads_again is again

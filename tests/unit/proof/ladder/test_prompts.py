@@ -12,7 +12,7 @@ from upright.proof.ladder.long_text import hiding_places, lengths, long_text
 from upright.proof.ladder.prompts import SETS, Dialogue, PromptSet, Question, prompt_set
 from upright.proof.ladder.rules import judge, says
 from upright.proof.ladder.rungs.task import TOOLS
-from upright.proof.ladder.sandbox import tried
+from upright.proof.ladder.sandbox import run_assertions
 from upright.proof.ladder.schemas import misfit
 
 
@@ -108,8 +108,8 @@ def test_a_task_is_undone_before_and_done_after(name: str) -> None:
         pytest.skip("the set has no task")
     assert set(task.tools) <= set(TOOLS)
     for assertions in task.tests.values():
-        assert not tried(task.files, assertions).ok
-        assert tried({**task.files, **task.sample}, assertions).ok
+        assert not run_assertions(task.files, assertions).ok
+        assert run_assertions({**task.files, **task.sample}, assertions).ok
 
 
 def test_a_set_has_a_name_and_a_digest() -> None:

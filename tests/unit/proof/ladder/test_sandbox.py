@@ -18,8 +18,8 @@ from tests.conftest import ROOT
 from tests.hostile import sandboxed
 from upright.proof.ladder import sandbox
 from upright.proof.ladder.confining import syscalls
-from upright.proof.ladder.confining.ways import ENVIRONMENT, interpreters, place_for, ways
-from upright.proof.ladder.sandbox import NotIsolatedError, SandboxLimits, contained, isolation, tried
+from upright.proof.ladder.confining.starts import ENVIRONMENT, confined_starts, interpreters, place_for
+from upright.proof.ladder.sandbox import NotIsolatedError, SandboxLimits, contained_code, isolation, run_assertions
 
 TWICE = "def twice(n):\n    return 2 * n"
 HEADERS = {
@@ -73,7 +73,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def test_a_right_answer_holds_and_nothing_is_left(way: str, started: set[int]) -> None:
-    outcome = tried({"answer.py": TWICE}, "assert twice(4) == 8", about="answer")
+    outcome = run_assertions({"answer.py": TWICE}, "assert twice(4) == 8", about="answer")
     assert (outcome.ok, outcome.reason, outcome.isolation) == (True, "holds", way)
     assert len(started) >= 3, "a trial of the walls, the code, its judge"
     assert left(started) == []
@@ -81,7 +81,7 @@ def test_a_right_answer_holds_and_nothing_is_left(way: str, started: set[int]) -
 
 def test_what_does_not_end_is_ended_and_nothing_is_left(way: str, started: set[int]) -> None:
     sleeps = "import time\ntime.sleep(60)"
-    outcome = tried(
+    outcome = run_assertions(
         {"answer.py": sleeps}, "assert twice(4) == 8", about="answer", limits=SandboxLimits(wall_seconds=0.5)
     )
     assert outcome.reason == "did not end within 0.5 s"
@@ -90,11 +90,13 @@ def test_what_does_not_end_is_ended_and_nothing_is_left(way: str, started: set[i
 
 def test_every_interpreter_that_is_tried_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that runs us lies outside /usr more often than not: pyenv, uv, conda."""
-    for candidate in ways():
+    for candidate in confined_starts():
         if candidate.isolation == "namespaces":
             with monkeypatch.context() as patch:
                 patch.setattr(sandbox, "_tried_ways", lambda candidate=candidate: (candidate, ""))
-                with contained({"answer.py": "import sys, json, random\ndef where(): return sys.executable"}) as code:
+                with contained_code(
+                    {"answer.py": "import sys, json, random\ndef where(): return sys.executable"}
+                ) as code:
                     assert code.module("answer").where() == candidate.interpreter
     assert os.path.realpath(sys.executable) == interpreters()[0]
 
@@ -116,7 +118,7 @@ def test_nothing_runs_where_no_walls_can_be_built(monkeypatch: pytest.MonkeyPatc
     sandbox._tried_ways.cache_clear()
     try:
         with pytest.raises(NotIsolatedError, match="bwrap is not installed"):
-            tried({"answer.py": TWICE}, "assert twice(4) == 8", about="answer")
+            run_assertions({"answer.py": TWICE}, "assert twice(4) == 8", about="answer")
     finally:
         sandbox._tried_ways.cache_clear()
     assert started == set()
@@ -142,7 +144,7 @@ def test_a_kernel_that_gives_less(kernel: str, told: str) -> None:
 
 def test_walls_with_a_hole_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """The look from inside: something in the root that does not belong there."""
-    holed, modules = next(ways()), sandbox._modules("answering")
+    holed, modules = next(confined_starts()), sandbox._modules("answering")
     hole = modules[-1][1].replace("    _look(libc, place)", "    place['shown'] = []\n    _look(libc, place)")
     monkeypatch.setattr(sandbox, "ways", lambda: iter([holed]))
     monkeypatch.setattr(sandbox, "_modules", lambda role: [*modules[:-1], (modules[-1][0], hole)])
@@ -156,7 +158,7 @@ def test_walls_with_a_hole_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("name", ["/etc/x.py", "../x.py", "a/../../x", "", "a//b", ".", "x\0y"])
 def test_a_name_outside_the_folder_is_a_failure(name: str) -> None:
-    outcome = tried({name: "", "answer.py": TWICE}, "assert twice(4) == 8", about="answer")
+    outcome = run_assertions({name: "", "answer.py": TWICE}, "assert twice(4) == 8", about="answer")
     assert not outcome.ok
     assert "is no name inside the folder" in outcome.reason
 
@@ -177,7 +179,7 @@ def test_a_name_outside_the_folder_is_a_failure(name: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said(files: dict[str, str], reason: str) -> None:
-    outcome = tried(files, "assert twice(4) == 8", about="answer")
+    outcome = run_assertions(files, "assert twice(4) == 8", about="answer")
     assert not outcome.ok
     assert any(part in outcome.reason for part in reason.split("|")), outcome
 
@@ -205,13 +207,13 @@ except LookupError as error:
 else:
     raise AssertionError("nothing was raised")
 """
-    outcome = tried({"shop.py": basket}, assertions)
+    outcome = run_assertions({"shop.py": basket}, assertions)
     assert outcome.ok, outcome.reason
 
 
 def test_assertions_that_ask_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="use nothing of the code"):
-        tried({"answer.py": TWICE}, "assert sorted([2, 1]) == [1, 2]", about="answer")
+        run_assertions({"answer.py": TWICE}, "assert sorted([2, 1]) == [1, 2]", about="answer")
 
 
 def test_the_sandbox_dies_with_the_climb() -> None:
@@ -263,6 +265,6 @@ def test_a_filter_ends_in_a_verdict_on_every_path() -> None:
 
 def test_nothing_of_our_environment_is_handed_on() -> None:
     source = "import os\ndef names(): return dict(os.environ)"
-    with contained({"answer.py": source}) as code:
+    with contained_code({"answer.py": source}) as code:
         seen = code.module("answer").names()
     assert {name: text for name, text in seen.items() if name not in ("LC_CTYPE", "PWD")} == ENVIRONMENT

@@ -18,11 +18,11 @@ from upright.base.errors import LaunchError
 from upright.facts.records.evidence import Observation
 from upright.proof.benchmark.load import Arrivals
 from upright.proof.ladder import prove
-from upright.proof.ladder.ladder import planned
+from upright.proof.ladder.ladder import planned_schedule
 from upright.proof.ladder.prompts import prompt_set
-from upright.proof.ladder.rung import Keeper, ProofOptions, ProofTarget, SoakWish, Stand
+from upright.proof.ladder.rung import DeploymentControl, ProofContext, ProofOptions, ProofTarget, SoakOptions
 from upright.proof.ladder.rungs.soak import RUNG
-from upright.proof.ladder.soaking import Soaked, SoakedRequest
+from upright.proof.ladder.soak_load import SoakedRequest, SoakResult
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch.footprint import Footprint, FootprintMeter
 
@@ -34,7 +34,7 @@ GIB = 1024**3
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A soak of seconds looks at its machine often enough, and does not wait for a restart that takes no time."""
     for name, seconds in (("_LEAST_LOOK_SECONDS", 0.02), ("_SLICE_SECONDS", 0.3), ("_BEFORE_RESTART_SECONDS", 0.1)):
-        monkeypatch.setattr(f"upright.proof.ladder.soaking.{name}", seconds)
+        monkeypatch.setattr(f"upright.proof.ladder.soak_load.{name}", seconds)
 
 
 def machine(
@@ -55,19 +55,19 @@ def machine(
     )  # fmt: skip
 
 
-def judged(made: Soaked) -> dict[str, Observation]:
+def judged(made: SoakResult) -> dict[str, Observation]:
     """What the rung says of a load that was seen."""
-    keeper = Keeper(lambda: pytest.fail("it was looked at"), lambda: pytest.fail("it was restarted"))
+    keeper = DeploymentControl(lambda: pytest.fail("it was looked at"), lambda: pytest.fail("it was restarted"))
     target = ProofTarget("scripted", "server:0", context_tokens=1024, keeper=keeper)
-    stand = Stand(target, Endpoint("http://nobody", "x"), ProofOptions(prompts=TINY))
+    stand = ProofContext(target, Endpoint("http://nobody", "x"), ProofOptions(prompts=TINY))
     stand.notes["soak"] = made
     return {probe.name: probe.ask(stand) for probe in RUNG.probes(stand)}
 
 
-def minutes(count: int = 1, *, slower: float = 0.0, wrong_after: float = 1e9, **grown: float | None) -> Soaked:
+def minutes(count: int = 1, *, slower: float = 0.0, wrong_after: float = 1e9, **grown: float | None) -> SoakResult:
     """So many of ten answers a second, looked at twice a second."""
     chance = random.Random(7)
-    made = Soaked(users=2, text_tokens=512, questions=14, steady_seconds=60 * count)
+    made = SoakResult(users=2, text_tokens=512, questions=14, steady_seconds=60 * count)
     for number in range(600 * count):
         at = number / 10
         seconds = 0.1 * (1 + slower * at / 60) * chance.lognormvariate(0, 0.2)
@@ -165,10 +165,10 @@ def soaked(
     engine: ScriptedEngine, restart: Callable[[], None] | None = None, seconds: float = 1.5, users: int = 2
 ) -> dict[str, Observation]:
     meter = SimpleNamespace(read=lambda: machine(time.perf_counter()))
-    keeper = Keeper(lambda: cast(FootprintMeter, meter), restart) if restart else None
+    keeper = DeploymentControl(lambda: cast(FootprintMeter, meter), restart) if restart else None
     with engine.serving() as url, Endpoint(url, engine.model) as endpoint:
         target = ProofTarget("scripted", "server:0", context_tokens=1024, users=users, keeper=keeper)
-        evidence = prove(target, endpoint, TINY, rungs=["soak"], soak=SoakWish(seconds))
+        evidence = prove(target, endpoint, TINY, rungs=["soak"], soak=SoakOptions(seconds))
     return {seen.check: seen for seen in evidence.observations}
 
 
@@ -223,7 +223,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short texts, and times as they are to one another: patience is four times what a load allows by itself."""
     loads = partial(Arrivals, grace_seconds=0.125)
     for name, value in (("_PATIENCE_SECONDS", 0.5), ("_TEXT_SHARE", 0.0), ("Arrivals", loads)):
-        monkeypatch.setattr(f"upright.proof.ladder.soaking.{name}", value)
+        monkeypatch.setattr(f"upright.proof.ladder.soak_load.{name}", value)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -252,7 +252,7 @@ def test_a_request_that_is_left_without_an_end_by_a_restart_is_found() -> None:
 @pytest.mark.usefixtures("impatient")
 def test_a_slow_engine_is_let_finish_what_it_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last answers come long after the end of the load, and are whole."""
-    monkeypatch.setattr("upright.proof.ladder.soaking._PATIENCE_SECONDS", 5.0)
+    monkeypatch.setattr("upright.proof.ladder.soak_load._PATIENCE_SECONDS", 5.0)
     seen = soaked(ScriptedEngine(TINY, delay_seconds=0.4), seconds=0.5)
     assert failed(seen) == {}
     assert seen["errors"].reason.startswith("none of ")
@@ -277,6 +277,6 @@ def test_an_engine_that_is_broken_after_its_restart_is_named() -> None:
 
 
 def test_its_time_is_part_of_the_schedule() -> None:
-    options = ProofOptions("soak", ("boot", "soak"), TINY, budget_seconds=50, soak=SoakWish(60))
-    chosen = planned(options, rates=(1e4, 100))
+    options = ProofOptions("soak", ("boot", "soak"), TINY, budget_seconds=50, soak=SoakOptions(60))
+    chosen = planned_schedule(options, rates=(1e4, 100))
     assert [(each.group.name, each.runs) for each in chosen if each.group.rung == "soak"] == [("load", False)]

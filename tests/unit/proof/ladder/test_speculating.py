@@ -16,19 +16,19 @@ from tests.conftest import ROOT
 from tests.ports import free_port
 from upright.app.cli.prove import command as prove
 from upright.base.errors import UsageError
-from upright.engines.speculation import Candidate, candidate
+from upright.engines.speculation import Candidate, parse_candidate
 from upright.facts import catalog, store
 from upright.facts.records.deployment import Deployment
 from upright.facts.records.evidence import Evidence, Observation, Step
 from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.records.speculation import Speculation
 from upright.facts.store import DeploymentDir
-from upright.proof.ladder import stepping
-from upright.proof.ladder.asked_trial import trial_of
+from upright.proof.ladder import recipe_changes
 from upright.proof.ladder.prompts import prompt_set
-from upright.proof.ladder.rungs.speculation import offered
-from upright.proof.ladder.speculating import Trial, automatic, shapes, speculate
-from upright.proof.ladder.stepping import step_entry, undo_interrupted
+from upright.proof.ladder.recipe_changes import step_entry, undo_interrupted
+from upright.proof.ladder.rungs.speculation import speculation_offers
+from upright.proof.ladder.speculation_trial import Trial, automatic_candidates, shapes, speculate
+from upright.proof.ladder.trial_request import trial_of
 from upright.proof.ladder.trials import trials
 from upright.serving.launch import launch, status, stop
 
@@ -83,7 +83,7 @@ def tried(
     said: list[str] | None = None,
     verdict: str = "passed",
 ) -> Speculation:
-    trial = Trial(tuple(map(candidate, ways)), cells=cells, output_tokens=10)
+    trial = Trial(tuple(map(parse_candidate, ways)), cells=cells, output_tokens=10)
     tell = said.append if said is not None else lambda words: None
     record, _, _ = speculate(directory, trial, ONE, proved(), lambda: proved(verdict), tell)
     return record
@@ -128,7 +128,7 @@ def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentD
 @pytest.mark.timing
 def test_what_pays_may_only_be_judged(directory: DeploymentDir) -> None:
     before = running(directory)
-    trial = Trial((candidate("ngram"),), cells=((32, 1),), output_tokens=10, keep=False)
+    trial = Trial((parse_candidate("ngram"),), cells=((32, 1),), output_tokens=10, keep=False)
     record, _, evidence = speculate(directory, trial, ONE, proved(), proved, lambda words: None)
     assert (record.tried[0].outcome, record.tried[0].reason) == ("stepped back", "it pays, and was only to be judged")
     assert record.recommendation.startswith("For 4 users with 1,024 tokens: ngram, 5 guesses pays; it wins in 1 of 1")
@@ -170,7 +170,7 @@ def test_a_trial_that_was_killed_is_undone(directory: DeploymentDir) -> None:
 
     good = directory.read(Recipe)
     wanted = with_speculation(
-        good, candidate("ngram"), Accepted(frozenset({"--spec-type", "--spec-draft-n-max"}), None)
+        good, parse_candidate("ngram"), Accepted(frozenset({"--spec-type", "--spec-draft-n-max"}), None)
     )
     directory.append(step_entry("speculation", None, "ngram", good, wanted, "trying", "to be measured"))
     restart(directory, wanted)
@@ -223,7 +223,7 @@ def test_a_trial_that_was_killed_is_undone_by_a_newer_upright_too(
     assert written != trying.recipe_after
     made.append(trying.model_copy(update={"recipe_after": written}))
     restarted: list[Recipe] = []
-    monkeypatch.setattr(stepping, "restart", lambda directory, recipe: restarted.append(recipe))
+    monkeypatch.setattr(recipe_changes, "restart", lambda directory, recipe: restarted.append(recipe))
     undo_interrupted(made, lambda words: None)
     assert [recipe.reference for recipe in restarted] == [good.reference]
 
@@ -235,7 +235,7 @@ def test_an_interrupted_trial_ends_on_the_last_good_recipe(directory: Deployment
         if words.startswith("  b "):
             raise KeyboardInterrupt
 
-    trial = Trial((candidate("ngram"),), cells=((32, 1),), output_tokens=10)
+    trial = Trial((parse_candidate("ngram"),), cells=((32, 1),), output_tokens=10)
     with pytest.raises(KeyboardInterrupt):
         speculate(directory, trial, ONE, proved(), proved, tell)
     assert running(directory) == before
@@ -248,10 +248,10 @@ def test_what_runs_already_is_no_candidate(directory: DeploymentDir) -> None:
 
 def test_offers_are_what_this_version_takes() -> None:
     recipe = recipe_of("llama.cpp", "b11669")
-    assert [offer.words for offer in offered(recipe)] == ["ngram", "draft=PATH", "eagle3=PATH"]
-    assert automatic(recipe) == (Candidate("ngram", guesses=5),)
+    assert [offer.words for offer in speculation_offers(recipe)] == ["ngram", "draft=PATH", "eagle3=PATH"]
+    assert automatic_candidates(recipe) == (Candidate("ngram", guesses=5),)
     kimi = recipe_of("vllm", "0.32.0", served_name="Kimi-K2.6")
-    assert "eagle3=lightseekorg/kimi-k2.6-eagle3-mla" in [offer.words for offer in offered(kimi)]
+    assert "eagle3=lightseekorg/kimi-k2.6-eagle3-mla" in [offer.words for offer in speculation_offers(kimi)]
 
 
 def test_cells_follow_the_goal() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scripted.cells import cell
-from upright.facts.catalog.drafted_pairs import nearest_pair, pairs
+from upright.facts.catalog.speculation_pairs import nearest_pair, pairs
 from upright.facts.records.benchmark import Benchmark, Cell, EngineView, Skipped
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.speculation import Tried

@@ -6,7 +6,16 @@ import random
 
 import pytest
 
-from upright.proof.ladder.trends import allowed, at_least, blocks, exceeds, rate_found, slowdown, trend, worse
+from upright.proof.ladder.trends import (
+    allowed_failures,
+    blocks,
+    exceeds,
+    failure_chance,
+    rate_found,
+    slowdown,
+    trend,
+    worse,
+)
 
 Points = list[tuple[float, float]]
 
@@ -75,14 +84,14 @@ def test_a_slowdown_is_told_question_by_question():
 
 
 def test_the_error_budget_is_a_binomial_bound():
-    assert at_least(1, 300, 0.01) == pytest.approx(1 - 0.99**300)
+    assert failure_chance(1, 300, 0.01) == pytest.approx(1 - 0.99**300)
     assert not exceeds(0, 300, 0.001)
-    assert (allowed(300, 0.001), allowed(1000, 0.001)) == (2, 4)
+    assert (allowed_failures(300, 0.001), allowed_failures(1000, 0.001)) == (2, 4)
     assert exceeds(3, 300, 0.001)
-    assert at_least(3, 300, 0.001) < 0.01 < at_least(2, 300, 0.001)
+    assert failure_chance(3, 300, 0.001) < 0.01 < failure_chance(2, 300, 0.001)
     found = rate_found(1000, 0.001)
     assert found is not None
-    assert at_least(5, 1000, found) == pytest.approx(0.95)
+    assert failure_chance(5, 1000, found) == pytest.approx(0.95)
     assert found < 0.01, "a thousand requests show one percent"
     assert rate_found(0, 0.001) is None
 

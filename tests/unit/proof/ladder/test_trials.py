@@ -13,12 +13,18 @@ from upright.base.errors import LaunchError
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
-from upright.proof.ladder import climbing, stepping
+from upright.proof.ladder import climbing, recipe_changes
 from upright.proof.ladder.estimating import AFTER_LEFT_OUT, unaffordable
 from upright.proof.ladder.journaled import unfinished_step
 from upright.proof.ladder.prompts import prompt_set
+from upright.proof.ladder.recipe_changes import (
+    TrialChange,
+    context_change,
+    running_trial_recipe,
+    step,
+    undo_interrupted,
+)
 from upright.proof.ladder.rung import ProofOptions
-from upright.proof.ladder.stepping import TrialChange, context_change, on_trial, step, undo_interrupted
 
 OWN = recipe("kimi-k26-vllm")
 OTHER = OWN.model_copy(update={"context_tokens": 1_024})
@@ -33,15 +39,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeploymentDir:
         (tmp_path / "recipe-1.json").write_text(directory.read(Recipe).to_json())
         directory.write(wanted)
 
-    monkeypatch.setattr(stepping, "restart", restart)
+    monkeypatch.setattr(recipe_changes, "restart", restart)
     directory.write(OWN)
     return directory
 
 
 def test_a_trial_ends_with_the_recipe_as_it_was(place: DeploymentDir) -> None:
     def measured() -> None:
-        with on_trial(place, OTHER, "other.yaml", "to be measured"):
-            stepping.restart(place, OTHER)
+        with running_trial_recipe(place, OTHER, "other.yaml", "to be measured"):
+            recipe_changes.restart(place, OTHER)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -52,8 +58,8 @@ def test_a_trial_ends_with_the_recipe_as_it_was(place: DeploymentDir) -> None:
 
 def test_a_trial_that_was_killed_is_taken_back_by_the_next_look(place: DeploymentDir) -> None:
     if (child := os.fork()) == 0:
-        with on_trial(place, OTHER, "other.yaml", "to be measured"):
-            stepping.restart(place, OTHER)
+        with running_trial_recipe(place, OTHER, "other.yaml", "to be measured"):
+            recipe_changes.restart(place, OTHER)
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     said: list[str] = []
@@ -65,8 +71,8 @@ def test_a_trial_that_was_killed_is_taken_back_by_the_next_look(place: Deploymen
 
 def test_a_trial_that_still_runs_is_let_run(place: DeploymentDir) -> None:
     said: list[str] = []
-    with on_trial(place, OTHER, "other.yaml", "to be measured"):
-        stepping.restart(place, OTHER)
+    with running_trial_recipe(place, OTHER, "other.yaml", "to be measured"):
+        recipe_changes.restart(place, OTHER)
         with pytest.raises(LaunchError, match=f"by process {os.getpid()}$"):
             undo_interrupted(place, said.append)
         with pytest.raises(LaunchError, match="another recipe is being tried"):

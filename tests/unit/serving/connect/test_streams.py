@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scripted.protocol import FAULTS, Fault, lines_of, message, said
-from upright.serving.connect.responses import responses_faults
+from upright.serving.connect.responses_stream import responses_faults
 from upright.serving.connect.streams import anthropic_faults, anthropic_overlaps, openai_faults
 
 JUDGES = {"chat": openai_faults, "messages": anthropic_faults, "responses": responses_faults}

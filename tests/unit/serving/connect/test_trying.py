@@ -15,8 +15,8 @@ from tests.unit.serving.connect.test_connect import KEY_FILE, deployment
 from upright.app.pages.client_page import trial_sentences
 from upright.base.errors import EndpointError
 from upright.serving.connect import CLIENTS, connect
-from upright.serving.connect.first_requests import body_of, first_request, first_requests
-from upright.serving.connect.trying import try_settings
+from upright.serving.connect.client_trial import try_settings
+from upright.serving.connect.first_requests import first_request, first_requests, request_body
 
 # vLLM 0.32.0 vllm/entrypoints/openai: what a request with tools gets from a server that was started without a parser
 NO_PARSER = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
@@ -185,4 +185,4 @@ def test_every_client_has_a_row_and_what_was_measured_says_how() -> None:
     for row in first_requests():
         assert (row.characters is None) == (row.measured is None), row.client
         assert row.characters is None or row.characters > row.tool_characters
-        assert body_of(row, "m")["model"] == "m"
+        assert request_body(row, "m")["model"] == "m"

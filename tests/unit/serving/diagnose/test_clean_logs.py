@@ -11,7 +11,7 @@ import yaml
 
 from tests.conftest import ROOT
 from upright.facts import catalog
-from upright.serving.diagnose import Around, diagnose, diagnose_file
+from upright.serving.diagnose import LogContext, diagnose, diagnose_file
 
 LOGS = sorted(
     [*(ROOT / "tests/recordings/logs/clean").glob("*.log"), *(ROOT / "tests/recordings/logs/healthy").glob("*.log")]
@@ -62,10 +62,10 @@ def test_a_row_that_is_offered_claims_no_healthy_line():
     """Whatever the last words of a run that failed: a row of them must not call healthy logs a failure."""
     healthy = [line for log in LOGS for line in log.read_text(errors="replace").splitlines() if line.strip()]
     for line in dict.fromkeys(healthy):
-        row = diagnose(io.BytesIO(f"{line}\n".encode()), subject="x", around=Around(failed=True)).row
+        row = diagnose(io.BytesIO(f"{line}\n".encode()), subject="x", around=LogContext(failed=True)).row
         assert row is None, line
     complaint = "ValueError: 17 moons are not aligned"
-    row = diagnose(io.BytesIO(f"{complaint}\n".encode()), subject="x", around=Around(failed=True)).row
+    row = diagnose(io.BytesIO(f"{complaint}\n".encode()), subject="x", around=LogContext(failed=True)).row
     assert row is not None
     assert re.search(yaml.safe_load(row)[0]["pattern"], complaint)
 

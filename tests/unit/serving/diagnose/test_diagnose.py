@@ -14,7 +14,7 @@ from tests.unit.serving.diagnose.noise import NOISE, sglang, vllm
 from upright.facts import catalog
 from upright.facts.catalog.rows.failure import FailureRow, SeenLine
 from upright.facts.records.diagnosis import Diagnosis, Sighting
-from upright.serving.diagnose import Around, cause_in, diagnose
+from upright.serving.diagnose import LogContext, cause_in_log, diagnose
 
 SEEN = [
     (row, seen)
@@ -24,7 +24,7 @@ SEEN = [
 ]
 
 
-def told(*lines: str, around: Around | None = None, end: str = "\n") -> Diagnosis:
+def told(*lines: str, around: LogContext | None = None, end: str = "\n") -> Diagnosis:
     return diagnose(io.BytesIO(("\n".join(lines) + end).encode()), subject="log", around=around)
 
 
@@ -47,7 +47,7 @@ def test_every_pattern_is_found_among_five_thousand_lines(row: FailureRow, seen:
     lines[place:place] = [wrapped]
     if seen.beside is not None:
         lines[place - 50] = seen.beside
-    found = told(*lines, lines[0][:17], end="", around=Around(engine=None if engine == "any" else engine))
+    found = told(*lines, lines[0][:17], end="", around=LogContext(engine=None if engine == "any" else engine))
     assert row.id in [finding.code for finding in found.findings]
     finding = next(each for each in found.findings if each.code == row.id)
     assert finding.seen.number == place + 1
@@ -157,13 +157,15 @@ def _rows(text: str) -> list[dict[str, object]]:
 
 
 def test_a_failure_that_says_nothing_is_still_a_failure():
-    found = told("INFO 05-15 03:31:20 [x.py:1] loading", around=Around(engine="vllm", exit_code=-9, failed=True))
+    found = told("INFO 05-15 03:31:20 [x.py:1] loading", around=LogContext(engine="vllm", exit_code=-9, failed=True))
     assert found.failed
     assert found.code == "exit-137", "a signal is a cause"
-    unsaid = told("INFO 05-15 03:31:20 [x.py:1] loading", around=Around(engine="vllm", exit_code=3, failed=True))
+    unsaid = told("INFO 05-15 03:31:20 [x.py:1] loading", around=LogContext(engine="vllm", exit_code=3, failed=True))
     assert (unsaid.failed, unsaid.code) == (True, None)
     assert unsaid.excerpt[-1].text == "INFO 05-15 03:31:20 [x.py:1] loading"
-    assert told(around=Around(failed=True, reason="the engine ended with code 3"), end="").excerpt[0].where == "host"
+    assert (
+        told(around=LogContext(failed=True, reason="the engine ended with code 3"), end="").excerpt[0].where == "host"
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,12 +175,12 @@ def test_a_failure_that_says_nothing_is_still_a_failure():
      (-6, "exit-aborted"), (1, None)],
 )  # fmt: skip
 def test_a_signal_tells_how_it_ended_where_nothing_else_does(exit_code: int, code: str | None):
-    assert told("srv loading", around=Around(engine="llama.cpp", exit_code=exit_code, failed=True)).code == code
+    assert told("srv loading", around=LogContext(engine="llama.cpp", exit_code=exit_code, failed=True)).code == code
 
 
 def test_a_killed_engine_is_told_by_the_kernel():
     killed = "Out of memory: Killed process 4711 (llama-server) total-vm:11964kB, anon-rss:4288kB"
-    around = Around(exit_code=-9, failed=True, machine=(Sighting(where="kernel", text=killed),))
+    around = LogContext(exit_code=-9, failed=True, machine=(Sighting(where="kernel", text=killed),))
     found = told("srv loading", around=around)
     assert found.code == "host-killed-for-memory"
 
@@ -187,11 +189,11 @@ def test_silence_after_a_normal_line_is_a_hang_only_when_it_lasts():
     last = "(Worker_TP0 pid=1) INFO 05-15 03:31:20 [pynccl.py:113] vLLM is using nccl==2.30.3"
     other = last.replace("TP0", "TP1")
     assert told(*vllm(50), "x", last, other).failed is False, "nobody knows what came after an excerpt"
-    assert told("x", last, other, around=Around(silent_seconds=30)).failed is False
-    assert told("x", last, other, around=Around(silent_seconds=500)).code == "vllm-nccl-version-then-silence"
+    assert told("x", last, other, around=LogContext(silent_seconds=30)).failed is False
+    assert told("x", last, other, around=LogContext(silent_seconds=500)).code == "vllm-nccl-version-then-silence"
     assert told(last, "INFO 05-15 03:31:22 [x.py:1] Loading model weights took 14 GB").failed is False
-    assert told("x", last, around=Around(exit_code=1, failed=True)).code is None
-    hung = Around(failed=True, hung=True, silent_seconds=500)
+    assert told("x", last, around=LogContext(exit_code=1, failed=True)).code is None
+    hung = LogContext(failed=True, hung=True, silent_seconds=500)
     assert told("x", last, around=hung).code == "vllm-nccl-version-then-silence"
     assert told("x", "another line", around=hung).failed is True
 
@@ -237,7 +239,7 @@ def test_a_log_that_ends_before_the_engine_stands_says_so():
     assert found.excerpt[-1].text == shards
     assert told(start, shards, "INFO:     Application startup complete.").stood is True
     assert told(*list(sglang(300))[-200:]).stood is True, "the end of a long log, whose start was cut off"
-    assert told(start, shards, around=Around(failed=False, stood=True)).stood is True
+    assert told(start, shards, around=LogContext(failed=False, stood=True)).stood is True
 
 
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ def test_a_second_life_that_stood_up_forgives_a_first_that_did_not_load():
 @pytest.mark.parametrize("engine", [None, "llama.cpp"])
 def test_a_missing_library_is_named(engine: str | None):
     line = "llama-server: error while loading shared libraries: libcudart.so.12: cannot open shared object file"
-    found = told(line, around=Around(engine=engine))
+    found = told(line, around=LogContext(engine=engine))
     assert found.code == "shared-library-missing"
     assert "ldconfig -p | grep libcudart.so.12" in found.findings[0].remedies[0].commands
 
@@ -310,11 +312,11 @@ def test_a_supervisor_is_told_the_code_and_the_line(engine: str, tmp_path: Path)
         "(EngineCore_DP0 pid=7) ERROR 05-15 03:31:20 [x.py:1] torch.OutOfMemoryError: CUDA out of memory.\n"
         f"(EngineCore_DP0 pid=7) RuntimeError: the worker is gone\n(APIServer pid=1) {echo}\n"
     )
-    assert cause_in(log, engine) == "cuda-out-of-memory: torch.OutOfMemoryError: CUDA out of memory."
+    assert cause_in_log(log, engine) == "cuda-out-of-memory: torch.OutOfMemoryError: CUDA out of memory."
     log.write_text("(EngineCore pid=7) OddError: moons\n(APIServer pid=1) " + echo)
-    assert cause_in(log, engine) == "OddError: moons"
+    assert cause_in_log(log, engine) == "OddError: moons"
     log.write_text("INFO loading\nall is well\n")
-    assert cause_in(log, engine) is None
+    assert cause_in_log(log, engine) is None
 
 
 ASSERTION = "/src/ggml/src/ggml.c:1864: GGML_ASSERT(tensor->op == GGML_OP_UNARY) failed"
@@ -357,7 +359,7 @@ def test_what_prove_wrote_down_is_a_diagnosis(row: FailureRow):
     assert row.seen != "none"
     for seen in row.seen:
         sighting = Sighting(where="evidence", text=seen.line)
-        found = told(*vllm(20), around=Around(failed=True, stood=True, machine=(sighting,)))
+        found = told(*vllm(20), around=LogContext(failed=True, stood=True, machine=(sighting,)))
         assert found.failed
         assert [finding.code for finding in found.findings if finding.severity != "information"] == [row.id]
         assert found.code == (None if row.severity == "symptom" else row.id)

@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from upright.app.cli.diagnose import command
 from upright.facts import catalog
 from upright.facts.records.diagnosis import Diagnosis
-from upright.serving.diagnose import Around, diagnose
+from upright.serving.diagnose import LogContext, diagnose
 
 LOGS = ROOT / "tests/recordings/logs"
 WARNED = (
@@ -66,7 +66,7 @@ ROWS = [row for row in catalog.failures() if row.where == "log" and row.severity
 """Corruption is of answers, and no start was ever ended by it."""
 
 
-def told(*lines: str, around: Around | None = None) -> Diagnosis:
+def told(*lines: str, around: LogContext | None = None) -> Diagnosis:
     return diagnose(io.BytesIO("\n".join((*lines, "")).encode()), subject="a log", around=around)
 
 
@@ -107,7 +107,7 @@ def test_what_falls_after_ready_still_counts(engine: str):
         found = told(*before, *said, *after, fell)
         assert (found.failed, found.code) == (True, told(*before, *after, fell).code)
         assert found.findings[0].seen.number == len(before) + len(said) + len(after) + 1
-    assert told(*before, WARNED, *after, around=Around(failed=True, exit_code=1)).failed is True
+    assert told(*before, WARNED, *after, around=LogContext(failed=True, exit_code=1)).failed is True
 
 
 def test_sglang_is_not_ready_before_its_warmup_is_through():
@@ -169,7 +169,7 @@ def test_an_excerpt_that_ends_is_no_silence(row):
     assert (found.failed, found.code) == (False, None)
     assert any(row.id in note for note in found.notes) is (row.repeats is None), "what it means if nothing follows"
     assert not any(finding.severity == "hang" for finding in found.findings)
-    quiet = Around(engine=row.engines[0], silent_seconds=row.silence_seconds + 1)
+    quiet = LogContext(engine=row.engines[0], silent_seconds=row.silence_seconds + 1)
     assert told(*[last] * (row.repeats or 1), around=quiet).code == row.id
 
 
@@ -189,4 +189,4 @@ def test_an_engine_that_was_asked_to_stop_does_not_hang():
         "(EngineCore pid=2) INFO 05-15 03:31:20 [core.py:1454] [shutdown] EngineCore: trigger received signal=SIGTERM"
     )
     last = "(Worker_TP0 pid=1) INFO 05-15 03:31:20 [pynccl.py:113] vLLM is using nccl==2.30.3"
-    assert told(asked, last, around=Around(silent_seconds=500)).failed is False
+    assert told(asked, last, around=LogContext(silent_seconds=500)).failed is False

@@ -22,7 +22,7 @@ from upright.models.reading import read
 from upright.planning.choosing import plan
 from upright.planning.probing import probe
 from upright.planning.rendering import render
-from upright.serving.diagnose import Around, apply, diagnose
+from upright.serving.diagnose import LogContext, apply_remedy, diagnose
 
 ROWS = [row for row in catalog.failures() if row.seen != "none" and row.severity != "hang" and row.where != "words"]
 AMX_BOX = Path(__file__).parents[3] / "recordings/boxes/synthetic-xeon-amx"
@@ -54,7 +54,7 @@ def of_row(row: FailureRow, start: Recipe) -> Diagnosis:
         log, machine = "\n".join(line for line in (seen.beside, seen.line) if line) + "\n", ()
     else:
         log, machine = "", (Sighting(where=row.where, text=seen.line),)
-    around = Around(engine=start.engine, failed=True, machine=machine, recipe=start)
+    around = LogContext(engine=start.engine, failed=True, machine=machine, recipe=start)
     return diagnose(io.BytesIO(log.encode()), subject="log", around=around)
 
 
@@ -77,7 +77,7 @@ def changes_something(start: Recipe, remedy: Remedy) -> bool:
         case "use_engine":
             return start.engine != remedy.value
         case "use_version":
-            return start.engine_version is None or not versions.inside(
+            return start.engine_version is None or not versions.in_range(
                 start.engine_version.partition("+")[0], remedy.value or "*"
             )
         case _:
@@ -93,7 +93,7 @@ def test_no_remedy_is_what_the_recipe_has(row: FailureRow):
         offered = next(finding for finding in found.findings if finding.code == row.id).remedies
         for remedy in offered:
             assert changes_something(start, remedy), f"{row.id} on {start.engine}: {remedy}"
-            changed = apply(start, remedy) if remedy.do in EDITS else None
+            changed = apply_remedy(start, remedy) if remedy.do in EDITS else None
             if changed is not None and (remedy.value is not None or remedy.do.startswith(("set_", "unset_"))):
                 again = next(finding for finding in of_row(row, changed).findings if finding.code == row.id)
                 assert remedy not in again.remedies, f"{row.id} on {start.engine}, once it was done: {remedy}"
@@ -157,13 +157,13 @@ def test_the_recipe_as_it_was_is_mended_by_its_first_remedy():
     before = today.model_copy(update={"arguments": arguments})
     cause = of_row(row_named("vllm-amx-cache-type-spelled-out"), before).cause
     assert cause is not None
-    mended = apply(before, cause.remedies[0])
+    mended = apply_remedy(before, cause.remedies[0])
     assert mended is not None
     assert mended.argv == today.argv
 
 
 def test_a_cut_log_offers_both_causes():
-    found = diagnose(io.BytesIO(f"{AMX_SAYS}\n".encode()), subject="log", around=Around(engine="vllm"))
+    found = diagnose(io.BytesIO(f"{AMX_SAYS}\n".encode()), subject="log", around=LogContext(engine="vllm"))
     assert [finding.code for finding in found.findings] == ["vllm-cpu-fp8-cache", "vllm-amx-cache-type-spelled-out"]
     assert all(finding.when for finding in found.findings)
     assert {finding.remedies[0].value for finding in found.findings} == {"auto"}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from upright.base.host import Result
-from upright.serving.diagnose import Around, diagnose, machine
+from upright.serving.diagnose import LogContext, diagnose, machine
 
 NOTHING = Result(127, "", "not found")
 NOW = "2026-11-15T04:14:00+00:00"
@@ -37,12 +37,14 @@ class Said:
 
 
 def told(host: Said, *, died: bool = True, pids: tuple[int, ...] = ()) -> list[str]:
-    return [each.text for each in machine.ask(host, machine.RunQuestion(since=NOW, pids=pids, port=8000, died=died))]
+    return [
+        each.text for each in machine.ask_machine(host, machine.RunQuestion(since=NOW, pids=pids, port=8000, died=died))
+    ]
 
 
 def code(host: Said, exit_code: int | None = 1, *, died: bool = True) -> str | None:
-    said = machine.ask(host, machine.RunQuestion(since=NOW, port=8000, died=died))
-    around = Around(exit_code=exit_code, failed=died, machine=said)
+    said = machine.ask_machine(host, machine.RunQuestion(since=NOW, port=8000, died=died))
+    around = LogContext(exit_code=exit_code, failed=died, machine=said)
     return diagnose(io.BytesIO(b"loading\n"), subject="log", around=around).code
 
 
@@ -73,7 +75,7 @@ def test_a_run_that_died_is_told_by_the_numbers_of_its_processes():
 
     def of(workers: tuple[int, ...]) -> list[str]:
         question = machine.RunQuestion(since=NOW, pids=(4711,), workers=workers, port=8000)
-        return [sighting.text for sighting in machine.ask(journal, question)]
+        return [sighting.text for sighting in machine.ask_machine(journal, question)]
 
     assert of((4711, 15883)) == [KILLED]
     assert of((4711, 4712)) == []
@@ -83,7 +85,9 @@ def test_a_run_that_died_is_told_by_the_numbers_of_its_processes():
 def test_a_kill_that_names_nobody_may_be_anybodys():
     line = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)"
     question = machine.RunQuestion(since=NOW, pids=(4711,), workers=(4712,), port=8000)
-    assert [sighting.text for sighting in machine.ask(Said(journalctl=Result(0, f"{line}\n", "")), question)] == [line]
+    assert [
+        sighting.text for sighting in machine.ask_machine(Said(journalctl=Result(0, f"{line}\n", "")), question)
+    ] == [line]
 
 
 def test_the_cgroups_own_count():

@@ -6,8 +6,8 @@ import pytest
 
 from upright.facts import catalog
 from upright.facts.catalog.rows.failure import FailureRow
-from upright.serving.diagnose.literals import Sieve
-from upright.serving.diagnose.matching import claims, plain
+from upright.serving.diagnose.literals import PatternPrefilter
+from upright.serving.diagnose.scan import matching_rows, plain_message
 
 
 def row(name: str, pattern: str, tells: str = "cause") -> FailureRow:
@@ -21,7 +21,7 @@ def row(name: str, pattern: str, tells: str = "cause") -> FailureRow:
 
 def test_no_row_of_ours_is_lost_by_the_sieve():
     rows = catalog.failures()
-    sieve = Sieve([known.pattern for known in rows])
+    sieve = PatternPrefilter([known.pattern for known in rows])
     for number, known in enumerate(rows):
         for seen in known.seen if known.seen != "none" else ():
             sentence = seen.line.encode().translate(None, b"0123456789")
@@ -36,10 +36,10 @@ def test_the_row_that_knows_most_speaks():
         row("kernels", "[Aa]rchitecture .*not supported", "class"),
         row("fp8", "architecture sm_75 is not supported by fp8"),
     ]
-    assert [claim.id for claim in claims("architecture sm_75 is not supported by fp8", rows)] == ["fp8"]
-    assert [claim.id for claim in claims("Architecture gfx906 is not supported", rows)] == ["kernels"]
-    assert [claim.id for claim in claims("Architecture gfx906", rows)] == ["builds"]
-    assert [claim.id for claim in claims("this is not supported", rows)] == ["any-refusal"]
+    assert [claim.id for claim in matching_rows("architecture sm_75 is not supported by fp8", rows)] == ["fp8"]
+    assert [claim.id for claim in matching_rows("Architecture gfx906 is not supported", rows)] == ["kernels"]
+    assert [claim.id for claim in matching_rows("Architecture gfx906", rows)] == ["builds"]
+    assert [claim.id for claim in matching_rows("this is not supported", rows)] == ["any-refusal"]
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_the_row_that_knows_most_speaks():
     ],
 )
 def test_a_warning_is_no_failure_of_a_class(line: str):
-    assert claims(line, [row("any-refusal", "not supported", "refusal")]) == ()
-    assert claims(line, [row("known", "not supported")]) != ()
+    assert matching_rows(line, [row("any-refusal", "not supported", "refusal")]) == ()
+    assert matching_rows(line, [row("known", "not supported")]) != ()
 
 
 @pytest.mark.parametrize(
@@ -75,22 +75,24 @@ def test_a_warning_is_no_failure_of_a_class(line: str):
     ],
 )
 def test_what_an_engine_logs_at_a_healthy_start_is_no_failure(line: str):
-    assert [claim.id for claim in claims(line, catalog.failures()) if claim.alarms and claim.severity != "slow"] == []
+    assert [
+        claim.id for claim in matching_rows(line, catalog.failures()) if claim.alarms and claim.severity != "slow"
+    ] == []
 
 
 def test_a_lost_request_is_one_as_a_warning_and_not_as_information():
     lost = row("lost", "was not parsed", "class").model_copy(update={"severity": "request"})
-    assert claims("WARNING 01-29 10:00:00 [x.py:1] the call was not parsed", [lost]) == (lost,)
-    assert claims("INFO 01-29 10:00:00 [x.py:1] the call was not parsed", [lost]) == ()
+    assert matching_rows("WARNING 01-29 10:00:00 [x.py:1] the call was not parsed", [lost]) == (lost,)
+    assert matching_rows("INFO 01-29 10:00:00 [x.py:1] the call was not parsed", [lost]) == ()
 
 
 def test_what_nccl_calls_a_warning_is_an_error():
     line = "host:1:2 [0] transport/p2p.cc:238 NCCL WARN Cuda failure 217 'peer access is not supported'"
-    assert claims(line, [row("any-refusal", "not supported", "refusal")]) != ()
+    assert matching_rows(line, [row("any-refusal", "not supported", "refusal")]) != ()
 
 
 def test_spaces_and_what_stands_before_a_line_do_not_hide_it():
     shape = row("shape", "^tensor 'x' has wrong shape; expected 1536, 2")
     before = "(EngineCore pid=3) ERROR 01-28 06:36:45 [core.py:9] "
-    assert claims(f"{before}tensor 'x' has wrong shape; expected   1536,  2", [shape])
-    assert plain("[rank0]: ValueError:  no") == "ValueError: no"
+    assert matching_rows(f"{before}tensor 'x' has wrong shape; expected   1536,  2", [shape])
+    assert plain_message("[rank0]: ValueError:  no") == "ValueError: no"

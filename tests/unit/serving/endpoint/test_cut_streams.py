@@ -12,7 +12,7 @@ from upright.proof.benchmark.load.apis import LoadTarget
 from upright.proof.benchmark.load.exchange import Exchange
 from upright.proof.benchmark.load.requests import Request
 from upright.proof.benchmark.load.wire import Response
-from upright.serving.connect.responses import responses_faults
+from upright.serving.connect.responses_stream import responses_faults
 from upright.serving.connect.streams import anthropic_error, anthropic_faults, openai_faults
 from upright.serving.endpoint.client import Answer
 from upright.serving.endpoint.guards import complaints

@@ -15,9 +15,9 @@ from hypothesis import strategies as some
 
 from tests.conftest import ROOT
 from upright.serving.endpoint.client import Answer
-from upright.serving.endpoint.guards import GUARDS, complaint, complaints, miscounted
-from upright.serving.endpoint.guards.counting import uneven
-from upright.serving.endpoint.guards.texts import drift, flood, loop
+from upright.serving.endpoint.guards import GUARDS, complaint, complaints, count_mismatch
+from upright.serving.endpoint.guards.answers import drift, flood, loop
+from upright.serving.endpoint.guards.token_counts import uneven_growth
 
 CHINESE = "春天来了，河边的柳树发芽了。孩子们在公园里放风筝，老人们坐在长椅上聊天。远处的山还有雪，可是风已经不冷了。"
 TEXT = "the harbour was quiet when old letters arrived and nobody knew who had sent them across seven winters"
@@ -143,12 +143,12 @@ def test_a_tool_call_needs_no_text() -> None:
 
 @pytest.mark.parametrize(("counted", "expected", "wrong"), [(40, 40, False), (41, 40, False), (512, 4000, True)])
 def test_a_count_is_held_against_another(counted: int, expected: int, wrong: bool) -> None:
-    assert bool(miscounted(counted, expected)) is wrong
+    assert bool(count_mismatch(counted, expected)) is wrong
 
 
 @pytest.mark.parametrize(("counts", "wrong"), [((30, 130, 230), False), ((30, 130, 140), True), ((50, 50, 50), True)])
 def test_the_same_text_counts_the_same(counts: tuple[int, int, int], wrong: bool) -> None:
-    assert bool(uneven(counts)) is wrong
+    assert bool(uneven_growth(counts)) is wrong
 
 
 @given(some.text(), some.sampled_from([None, ("Latin",), ("Han", "Latin")]))

@@ -13,9 +13,9 @@ from tests.loopback_hub import COMMIT, LoopbackHub, sha256
 from tests.unit.serving.fetch.conftest import CHUNK_BYTES, REPO, client
 from upright.base.errors import FetchError, ReadError, UsageError
 from upright.models.reading.cache import repository_folder
-from upright.serving.fetch import FetchProgress, fetch, find_weights, need
+from upright.serving.fetch import FetchProgress, fetch, fetch_need, find_weights
 from upright.serving.fetch.layout import cache_layout
-from upright.serving.fetch.partial import Partial
+from upright.serving.fetch.partial import PartialFile
 
 COMPANIONS = {
     "chat_template.jinja", "config.json", "merges.txt", "model.safetensors.index.json", "modeling_kimi.py",
@@ -123,11 +123,11 @@ def test_bytes_that_stay_wrong_are_told_and_get_no_name(hub: LoopbackHub, reposi
 
 
 def test_a_file_that_cannot_be_opened_is_not_held_for_ever(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(partial: Partial) -> None:
+    def full(partial: PartialFile) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Partial, "open", full)
+        patched.setattr(PartialFile, "open", full)
         with pytest.raises(FetchError, match="No space left") as told:
             fetch(f"{REPO}:Q8_0", hub=client(hub))
     again = fetch(f"{REPO}:Q8_0", hub=client(hub))
@@ -161,7 +161,7 @@ def test_a_hub_that_is_always_busy_is_given_up_and_what_came_stays(hub: Loopback
     with pytest.raises(ReadError, match="the server answers 429, 12 times in a row"):
         fetch(REPO, hub=client(hub), on_progress=busy_from_now_on)
     hub.busy_first = 0
-    assert need(REPO, hub=client(hub)).here_bytes > 0
+    assert fetch_need(REPO, hub=client(hub)).here_bytes > 0
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_words_that_name_no_repository(tmp_path: Path) -> None:
 
 
 def test_a_name_of_the_catalogue_is_its_first_artifact(hub: LoopbackHub) -> None:
-    assert need("kimi-k2.6", hub=client(hub)).repository == "moonshotai/Kimi-K2.6"
+    assert fetch_need("kimi-k2.6", hub=client(hub)).repository == "moonshotai/Kimi-K2.6"
 
 
 def test_two_fetches_of_the_same(hub: LoopbackHub) -> None:
@@ -225,7 +225,7 @@ def test_stopped_twenty_times_and_no_byte_twice(hub: LoopbackHub, repository: Pa
     hub.bytes_per_second = 1_000_000
     stops = 0
     while True:
-        began = need(REPO, hub=client(hub)).here_bytes
+        began = fetch_need(REPO, hub=client(hub)).here_bytes
 
         def stop(progress: FetchProgress, began: int = began) -> None:
             if progress.done_bytes > began + 20_000:

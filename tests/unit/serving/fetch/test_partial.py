@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from upright.serving.fetch import partial
-from upright.serving.fetch.partial import Partial
+from upright.serving.fetch.partial import PartialFile
 
 SIZE = 150_000
 CHUNK = 65_536
 
 
 @pytest.fixture
-def begun(tmp_path: Path) -> Partial:
+def begun(tmp_path: Path) -> PartialFile:
     """One chunk whole, one begun, one not."""
-    file = Partial(tmp_path / "x.part", SIZE)
+    file = PartialFile(tmp_path / "x.part", SIZE)
     file.open()
     file.write(0, b"a" * 40_000)
     file.write(0, b"b" * (CHUNK - 40_000))
@@ -25,8 +25,8 @@ def begun(tmp_path: Path) -> Partial:
     return file
 
 
-def test_nothing_that_was_counted_is_asked_for_again(begun: Partial) -> None:
-    later = Partial(begun.path, SIZE)
+def test_nothing_that_was_counted_is_asked_for_again(begun: PartialFile) -> None:
+    later = PartialFile(begun.path, SIZE)
     assert later.fetched_bytes() == CHUNK + 1_000
     later.open()
     assert later.unfinished() == [1, 2]
@@ -35,7 +35,9 @@ def test_nothing_that_was_counted_is_asked_for_again(begun: Partial) -> None:
     assert later.read(39_999, 2) == b"ab"
 
 
-def test_what_others_may_judge_and_close_is_no_longer_written(begun: Partial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_others_may_judge_and_close_is_no_longer_written(
+    begun: PartialFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     really, counted = os.pwrite, list[int]()
 
     def watched(*call) -> int:
@@ -50,9 +52,9 @@ def test_what_others_may_judge_and_close_is_no_longer_written(begun: Partial, mo
     assert counted[1] == CHUNK + 1_000, "a chunk was told whole before its counter was written"
 
 
-def test_after_another_boot_only_whole_chunks_are_believed(begun: Partial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_another_boot_only_whole_chunks_are_believed(begun: PartialFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partial, "_boot_id", lambda: b"another".ljust(36))
-    assert Partial(begun.path, SIZE).fetched_bytes() == CHUNK
+    assert PartialFile(begun.path, SIZE).fetched_bytes() == CHUNK
 
 
 @pytest.mark.parametrize(
@@ -66,26 +68,26 @@ def test_after_another_boot_only_whole_chunks_are_believed(begun: Partial, monke
     ],
     ids=["no counters", "torn counters", "noise", "short file", "no file"],
 )
-def test_what_does_not_fit_is_begun_anew(begun: Partial, change) -> None:
+def test_what_does_not_fit_is_begun_anew(begun: PartialFile, change) -> None:
     change(begun.path)
-    assert Partial(begun.path, SIZE).fetched_bytes() == 0
-    assert Partial(begun.path, SIZE).unfinished() == [0, 1, 2]
+    assert PartialFile(begun.path, SIZE).fetched_bytes() == 0
+    assert PartialFile(begun.path, SIZE).unfinished() == [0, 1, 2]
 
 
-def test_another_length_is_another_file(begun: Partial) -> None:
-    assert Partial(begun.path, SIZE + 1).fetched_bytes() == 0
+def test_another_length_is_another_file(begun: PartialFile) -> None:
+    assert PartialFile(begun.path, SIZE + 1).fetched_bytes() == 0
 
 
-def test_a_counter_beyond_its_chunk_is_not_believed(begun: Partial) -> None:
+def test_a_counter_beyond_its_chunk_is_not_believed(begun: PartialFile) -> None:
     counters = begun.path.with_suffix(".chunks")
     raw = bytearray(counters.read_bytes())
     raw[-16:-8] = (10**9).to_bytes(8, "little")
     counters.write_bytes(raw)
-    assert Partial(begun.path, SIZE).fetched_bytes() == CHUNK
+    assert PartialFile(begun.path, SIZE).fetched_bytes() == CHUNK
 
 
 def test_an_empty_file_is_whole_at_once(tmp_path: Path) -> None:
-    file = Partial(tmp_path / "empty.part", 0)
+    file = PartialFile(tmp_path / "empty.part", 0)
     file.open()
     assert file.unfinished() == []
     assert file.whole_until() == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden.deployments import recipe
-from upright.serving.launch.causes import last_words, why_ended
+from upright.serving.launch.supervisor import exit_reason, last_log_line
 
 NO_RLIMIT = (
     "Error: runc: runc create failed: error setting rlimit type 7: operation not permitted: OCI permission denied\n"
@@ -33,11 +33,11 @@ NO_DAEMON = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock.
 def test_how_it_ended(runtime: str, code: int | None, log: str, words: str, tmp_path: Path):
     file = tmp_path / "engine.log"
     file.write_text(log)
-    assert why_ended(recipe("kimi-k26-vllm").model_copy(update={"runtime": runtime}), code, file) == words
+    assert exit_reason(recipe("kimi-k26-vllm").model_copy(update={"runtime": runtime}), code, file) == words
 
 
 def test_the_last_words_of_a_pull(tmp_path: Path):
     file = tmp_path / "engine.log"
-    assert last_words(file, 1) == "ended with code 1"
+    assert last_log_line(file, 1) == "ended with code 1"
     file.write_text("Trying to pull localhost/x:1...\nError: initializing source: connection refused\n\n")
-    assert last_words(file, 125) == "initializing source: connection refused"
+    assert last_log_line(file, 125) == "initializing source: connection refused"

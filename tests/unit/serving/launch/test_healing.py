@@ -23,7 +23,7 @@ from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.store import DeploymentDir
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch import status, stop
-from upright.serving.launch.healing import MOST_STEPS, Mover, _Tried, heal, why
+from upright.serving.launch.healing import MOST_STEPS, RecipeChanger, _Tried, diagnose_deployment, heal
 
 ENGINE = ROOT / "tests/scripted/falling.py"
 SHARED_MEMORY = (
@@ -101,7 +101,7 @@ class World:
         )
 
     @property
-    def movers(self) -> dict[str, Mover]:
+    def movers(self) -> dict[str, RecipeChanger]:
         return {
             "use_image": lambda recipe, remedy: self.recipe("pr", recipe.model_path),
             "use_artifact": lambda recipe, remedy: self.recipe("main", str(remedy.value)),
@@ -196,14 +196,16 @@ def test_a_dirty_boot_moves_to_the_other_engine(directory: DeploymentDir, tmp_pa
 
 def test_a_bound_is_kept_and_no_recipe_is_started_twice(directory: DeploymentDir, tmp_path: Path):
     world = World(tmp_path)
-    movers: dict[str, Mover] = {
+    movers: dict[str, RecipeChanger] = {
         "use_patch": lambda recipe, remedy: recipe,
         "use_version": lambda recipe, remedy: recipe,
     }
     healed = heal(world.recipe("main", "K2.5-INT4"), directory, LocalHost(), movers=movers)
     assert len(healed.way.attempts) == 1
     count = iter(range(100))
-    endless: dict[str, Mover] = {"use_patch": lambda recipe, remedy: world.recipe(f"main{next(count)}", "K2.5-INT4")}
+    endless: dict[str, RecipeChanger] = {
+        "use_patch": lambda recipe, remedy: world.recipe(f"main{next(count)}", "K2.5-INT4")
+    }
     healed = heal(world.recipe("main", "K2.5-INT4"), directory, LocalHost(), movers=endless, most=3)
     assert len(healed.way.attempts) == 1 + 3
     assert healed.way.stopped == "3 attempts were made, and none stands"
@@ -228,7 +230,7 @@ def test_what_prove_found_wrong_is_why(directory: DeploymentDir, tmp_path: Path)
     """Garbage leaves no line in a log: the evidence is the source, if it is of the recipe that runs."""
     recipe = World(tmp_path).recipe("main", "clean", patched=True)
     assert heal(recipe, directory, LocalHost()).deployment is not None
-    assert not why(directory, LocalHost()).failed
+    assert not diagnose_deployment(directory, LocalHost()).failed
 
     def evidence(subject: str) -> Evidence:
         fault = Observation(
@@ -238,9 +240,9 @@ def test_what_prove_found_wrong_is_why(directory: DeploymentDir, tmp_path: Path)
         return Evidence(deployment="k2", engine="sglang", engine_version=None, to_rung="smoke", observations=(fault,))
 
     directory.write(evidence("recipe:of another start"))
-    assert not why(directory, LocalHost()).failed
+    assert not diagnose_deployment(directory, LocalHost()).failed
     directory.write(evidence(f"recipe:{directory.read(Recipe).digest}"))
-    diagnosis = why(directory, LocalHost())
+    diagnosis = diagnose_deployment(directory, LocalHost())
     assert (diagnosis.failed, diagnosis.code) == (True, "proof-flood")
     assert diagnosis.findings[0].seen.text == "prove flood in smoke: a flood of '?'"
     assert len(diagnosis.findings[0].causes) >= 3

@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden.deployments import recipe
 from upright.facts import store
-from upright.serving.launch.places import Here
+from upright.serving.launch.places import LocalPlace
 from upright.serving.launch.runtimes import RUNTIMES
 
 
@@ -24,7 +24,7 @@ def test_the_engine_gets_the_key_and_its_command_line_does_not(
     directory = store.create("test")
     wanted = recipe(name).model_copy(update={"program": str(engine)})
     key = directory.key()
-    place = Here(directory)
+    place = LocalPlace(directory)
     place.start(RUNTIMES["process"].command(wanted, place.site(), container="c", label="l"))
     wait_for(place)
     said, variable = directory.log.read_text().splitlines()[-2:]
@@ -40,6 +40,6 @@ def test_the_engine_gets_the_key_and_its_command_line_does_not(
         assert Path(said.partition("--api-key-file ")[2].split()[0]).read_text().strip() == key
 
 
-def wait_for(place: Here) -> None:
+def wait_for(place: LocalPlace) -> None:
     while place.exit_code() is None:
         time.sleep(0.05)

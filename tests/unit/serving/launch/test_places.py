@@ -9,7 +9,7 @@ import pytest
 
 from upright.facts.records.deployment import Deployment
 from upright.facts.store import DeploymentDir
-from upright.serving.launch.places import Here, OverSsh, place_of
+from upright.serving.launch.places import LocalPlace, SshPlace, place_of
 
 FACTS = MappingProxyType(
     {
@@ -20,7 +20,7 @@ FACTS = MappingProxyType(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("machine", "kind"), [(None, Here), ("alpha", OverSsh)])
+@pytest.mark.parametrize(("machine", "kind"), [(None, LocalPlace), ("alpha", SshPlace)])
 def test_the_machine_decides(machine: str | None, kind: type, tmp_path: Path) -> None:
     deployment = Deployment.model_validate({**FACTS, "machine": machine})
     assert isinstance(place_of(deployment, DeploymentDir(tmp_path)), kind)

@@ -17,10 +17,9 @@ from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.residuals import Residuals
 from upright.facts.store import DeploymentDir
-from upright.flows.line import measure
+from upright.flows.line import measure_residuals
 from upright.serving.launch.processes import leader
-from upright.serving.launch.readback import read_back, residuals_of
-from upright.serving.launch.resident import resident
+from upright.serving.launch.readback import measure_resident, read_back, residuals_of
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ def test_a_log_is_enough(directory: DeploymentDir):
     assert process is not None
     assert process.measured_bytes.value is None
     assert found.pool.measured_tokens.value == 4096
-    assert store.measured() == (found,)
+    assert store.measured_residuals() == (found,)
 
 
 def test_an_engine_that_does_not_answer_is_said(directory: DeploymentDir):
@@ -93,7 +92,7 @@ def test_an_empty_log_is_said(directory: DeploymentDir):
     directory.log.unlink()
     found = read_back(directory)
     assert found.unread == ("the log of toy says nothing about memory",)
-    assert llama_plan(measured=store.measured()).ledger == llama_plan().ledger
+    assert llama_plan(measured=store.measured_residuals()).ledger == llama_plan().ledger
 
 
 def test_another_recipe_than_the_plans_teaches_nothing(directory: DeploymentDir):
@@ -120,10 +119,10 @@ def test_a_new_recipe_of_a_new_plan_teaches(directory: DeploymentDir):
 def test_what_cannot_be_read_is_told_and_nothing_falls(directory: DeploymentDir):
     said: list[str] = []
     directory.file(Plan).unlink()
-    assert measure(directory, tell=said.append) is None
+    assert measure_residuals(directory, tell=said.append) is None
     assert said == ["not measured: deployment toy has no plan record"]
     (directory.path / "residuals.json").write_text("{torn")
-    assert store.measured() == ()
+    assert store.measured_residuals() == ()
 
 
 def test_the_memory_of_a_group_of_processes():
@@ -132,7 +131,7 @@ def test_the_memory_of_a_group_of_processes():
     try:
         assert child.stdout is not None
         assert [child.stdout.readline() for _ in range(2)] == [b"up\n"] * 2
-        found = resident(leader(child.pid))
+        found = measure_resident(leader(child.pid))
         assert found is not None
         assert found.processes == 2
         assert 2 * 2**24 <= found.anonymous_bytes < 2 * 2**24 + 2**26
@@ -141,4 +140,4 @@ def test_the_memory_of_a_group_of_processes():
         child.wait(10)
         if child.stdout is not None:
             child.stdout.close()
-    assert resident(Process(pid=2**22 - 1, started_ticks=1)) is None
+    assert measure_resident(Process(pid=2**22 - 1, started_ticks=1)) is None

@@ -9,7 +9,7 @@ import pytest
 from tests.golden.deployments import recipe
 from upright.base.errors import LaunchError, UsageError
 from upright.base.host import LocalHost
-from upright.serving.launch import address, refuse_missing_runtime, refuse_taken_port
+from upright.serving.launch import base_url_for, refuse_missing_runtime, refuse_taken_port
 
 
 @pytest.mark.parametrize("runtime", ["podman", "docker"])
@@ -43,6 +43,6 @@ def test_a_taken_port():
 
 def test_where_it_answers():
     here = recipe("kimi-k26-vllm")
-    assert address(here) == here.base_url
-    assert address(here, "box") == f"http://127.0.0.1:{here.port}", "our end of the tunnel"
-    assert address(here, "box", 8123) == "http://127.0.0.1:8123"
+    assert base_url_for(here) == here.base_url
+    assert base_url_for(here, "box") == f"http://127.0.0.1:{here.port}", "our end of the tunnel"
+    assert base_url_for(here, "box", 8123) == "http://127.0.0.1:8123"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from upright.facts.records.deployment import Keeping
-from upright.serving.launch.watching import HealthWatch, LogPulse
+from upright.serving.launch.health import HealthWatch, LogPulse
 
 STATUS = "(APIServer pid=1) INFO 06-22 17:39:{second} [loggers.py:273] Engine 000: Running: 1 reqs, usage: {usage}%\n"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from upright.facts.store import DeploymentDir
 from upright.serving.launch.processes import leader, members
-from upright.serving.launch.workers import Workers, workers
+from upright.serving.launch.workers import WorkerRecorder, recorded_workers
 
 
 def test_every_process_of_the_group_is_known_after_its_death(tmp_path: Path):
@@ -22,16 +22,16 @@ def test_every_process_of_the_group_is_known_after_its_death(tmp_path: Path):
         while len(members(led_by)) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         alive = set(members(led_by))
-        Workers(directory).look(led_by)
+        WorkerRecorder(directory).look(led_by)
     finally:
         os.killpg(engine.pid, signal.SIGKILL)
         engine.wait()
     assert len(alive) == 3
-    assert set(workers(directory)) == alive
+    assert set(recorded_workers(directory)) == alive
 
 
 def test_a_file_that_somebody_wrote_is_read_with_care(tmp_path: Path):
     directory = DeploymentDir(tmp_path)
-    assert workers(directory) == ()
+    assert recorded_workers(directory) == ()
     (tmp_path / "processes").write_bytes(b"12\nmoon\n-3\n99999999999999999999\n\xff 34")
-    assert workers(directory) == (12, 34)
+    assert recorded_workers(directory) == (12, 34)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.unit.serving.monitor.targets import target
-from upright.serving.monitor.files import MonitorWishes, monitoring_files
+from upright.serving.monitor.files import MonitorOptions, monitoring_files
 from upright.serving.monitor.target import MetricsTarget
 
 VLLM = target("vllm", "0.32.0", speculates=True, name="kimi")
@@ -134,7 +134,7 @@ def test_ranks_of_a_replica_are_one_and_replicas_add_up(tmp_path: Path) -> None:
 
 def _written(subject: MetricsTarget, folder: Path) -> str:
     """Its files are in the folder; the labels of its series."""
-    for path, text in monitoring_files([subject], MonitorWishes(), folder).items():
+    for path, text in monitoring_files([subject], MonitorOptions(), folder).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     return ",".join(f'{name}="{value}"' for name, value in subject.labels.items())

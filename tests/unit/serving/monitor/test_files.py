@@ -20,8 +20,8 @@ from tests.unit.serving.monitor.targets import ENGINES, KEY, everything, target
 from upright.base.errors import UsageError
 from upright.facts.catalog.recorded_metrics import nearest_metrics, recorded_versions
 from upright.serving.monitor.alerts import AlertLimits
-from upright.serving.monitor.files import DASHBOARD, MonitorWishes, monitoring_files
-from upright.serving.monitor.measures import rules_for
+from upright.serving.monitor.files import DASHBOARD, MonitorOptions, monitoring_files
+from upright.serving.monitor.recording_rules import rules_for
 from upright.serving.monitor.target import MetricsTarget
 
 RECORDED = Path(__file__).parents[3] / "recordings/metrics"
@@ -29,8 +29,8 @@ METRIC = re.compile(r"\b(?:vllm:|sglang:|llamacpp:|smg_|http_requests)\w+")
 register_default_plugins()
 
 
-def write(targets: list[MetricsTarget], folder: Path, wishes: MonitorWishes | None = None) -> None:
-    _write(monitoring_files(targets, wishes or MonitorWishes(), folder), folder)
+def write(targets: list[MetricsTarget], folder: Path, wishes: MonitorOptions | None = None) -> None:
+    _write(monitoring_files(targets, wishes or MonitorOptions(), folder), folder)
 
 
 def _write(files: dict[str, str], folder: Path) -> None:
@@ -41,7 +41,7 @@ def _write(files: dict[str, str], folder: Path) -> None:
 
 @cache
 def mixed() -> dict[str, str]:
-    return monitoring_files(everything(), MonitorWishes(alertmanagers=("127.0.0.1:9093",)), Path("/monitoring"))
+    return monitoring_files(everything(), MonitorOptions(alertmanagers=("127.0.0.1:9093",)), Path("/monitoring"))
 
 
 def promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -70,15 +70,15 @@ def test_a_rule_uses_only_what_that_version_exports(each: MetricsTarget) -> None
 
 
 def test_one_set_of_rules_however_many_boxes(tmp_path: Path) -> None:
-    few = monitoring_files([target("vllm", name=f"box-{n}") for n in range(2)], MonitorWishes(), tmp_path)
-    many = monitoring_files([target("vllm", name=f"box-{n}") for n in range(500)], MonitorWishes(), tmp_path)
+    few = monitoring_files([target("vllm", name=f"box-{n}") for n in range(2)], MonitorOptions(), tmp_path)
+    many = monitoring_files([target("vllm", name=f"box-{n}") for n in range(500)], MonitorOptions(), tmp_path)
     assert {path for path in few if few[path] != many[path]} == {"targets/upright.json"}
     assert len(json.loads(many["targets/upright.json"])) == 500
 
 
 def test_no_panel_for_a_figure_that_is_not_there(tmp_path: Path) -> None:
     def titles(*targets: MetricsTarget) -> set[str]:
-        files = monitoring_files(list(targets), MonitorWishes(), tmp_path)
+        files = monitoring_files(list(targets), MonitorOptions(), tmp_path)
         return {panel["title"] for panel in json.loads(files[DASHBOARD])["panels"]}
 
     llama, vllm = titles(target("llama.cpp")), titles(target("vllm"))
@@ -92,7 +92,7 @@ def test_no_panel_for_a_figure_that_is_not_there(tmp_path: Path) -> None:
 
 def test_no_alert_on_a_figure_that_is_not_there(tmp_path: Path) -> None:
     def names(*targets: MetricsTarget) -> set[str]:
-        rules = yaml.safe_load(monitoring_files(list(targets), MonitorWishes(), tmp_path)["rules/alerts.yml"])
+        rules = yaml.safe_load(monitoring_files(list(targets), MonitorOptions(), tmp_path)["rules/alerts.yml"])
         return {rule["alert"] for rule in rules["groups"][0]["rules"]}
 
     assert names(target("llama.cpp")) == {"UprightDown", "UprightMetricsMissing", "UprightStuck", "UprightQueueGrowing"}
@@ -125,7 +125,7 @@ def test_panels_do_not_overlap() -> None:
 
 def test_keys_are_named_by_their_file_and_only_where_the_engine_wants_one(tmp_path: Path) -> None:
     targets = [target("vllm"), target("sglang"), target("smg"), target("llama.cpp"), target("ik_llama.cpp")]
-    jobs = yaml.safe_load(monitoring_files(targets, MonitorWishes(), tmp_path)["prometheus.yml"])["scrape_configs"]
+    jobs = yaml.safe_load(monitoring_files(targets, MonitorOptions(), tmp_path)["prometheus.yml"])["scrape_configs"]
     assert [(job["job_name"], job.get("authorization")) for job in jobs] == [
         ("upright", None),
         ("upright-llama-cpp", {"credentials_file": str(KEY)}),
@@ -133,7 +133,7 @@ def test_keys_are_named_by_their_file_and_only_where_the_engine_wants_one(tmp_pa
 
 
 def test_limits_and_patience_reach_the_rules(tmp_path: Path) -> None:
-    wishes = MonitorWishes(0.5, AlertLimits(patience_seconds=1.5, first_token_seconds=3.25))
+    wishes = MonitorOptions(0.5, AlertLimits(patience_seconds=1.5, first_token_seconds=3.25))
     write([target("vllm")], tmp_path, wishes)
     rules = {
         each["alert"]: each

@@ -15,10 +15,10 @@ from upright.base.errors import EndpointError, HostError
 from upright.base.host import Result
 from upright.serving.endpoint.metrics import Metrics
 from upright.serving.endpoint.slots import read_slots
-from upright.serving.monitor import power, stations
-from upright.serving.monitor.stations import DeploymentSource, Look, Station
+from upright.serving.monitor import polling, power
+from upright.serving.monitor.polling import DeploymentPoller, DeploymentSource, DeploymentSummary
 
-LOOK = Look("kimi", "ready", next="upright diagnose kimi")
+LOOK = DeploymentSummary("kimi", "ready", next="upright diagnose kimi")
 
 
 class Scripted:
@@ -28,7 +28,7 @@ class Scripted:
         self.answers = list(answers)
         self.read_times = 0
 
-    def look(self) -> Look:
+    def look(self) -> DeploymentSummary:
         return LOOK
 
     def read(self) -> Metrics:
@@ -59,7 +59,7 @@ def test_rates_and_shares_are_those_of_the_time_it_is_watched() -> None:
         first, generation_tokens=150, prompt_tokens=1200, cached_tokens=950, draft_tokens=150, accepted_tokens=75,
         errors=9, first_tokens=14, first_token_seconds=101, running=3, waiting=2, kv_usage=0.4,
     )  # fmt: skip
-    with Station(Scripted(first, later), 0.05, nothing) as station:
+    with DeploymentPoller(Scripted(first, later), 0.05, nothing) as station:
         until(lambda: station.settled)
         sight = station.sight()
     assert (sight.running, sight.waiting, sight.kv_usage) == (3, 2, 0.4)
@@ -70,7 +70,9 @@ def test_rates_and_shares_are_those_of_the_time_it_is_watched() -> None:
 
 
 def test_an_engine_that_was_restarted_is_counted_anew() -> None:
-    with Station(Scripted(Metrics(generation_tokens=1000), Metrics(generation_tokens=10)), 0.01, nothing) as station:
+    with DeploymentPoller(
+        Scripted(Metrics(generation_tokens=1000), Metrics(generation_tokens=10)), 0.01, nothing
+    ) as station:
         until(lambda: len(station.sight().outputs) > 3)
         sight = station.sight()
     assert sight.output_per_second == 0
@@ -86,7 +88,7 @@ def test_a_reading_that_hangs_never_delays_who_looks() -> None:
                 held.wait(30)
             return super().read()
 
-    station = Station(Hanging(Metrics(generation_tokens=5)), 0.01, nothing)
+    station = DeploymentPoller(Hanging(Metrics(generation_tokens=5)), 0.01, nothing)
     with station:
         until(lambda: station.settled)
         began = time.monotonic()
@@ -99,10 +101,10 @@ def test_a_reading_that_hangs_never_delays_who_looks() -> None:
 
 
 def test_an_endpoint_that_accepts_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stations, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(polling, "PATIENCE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with Station(DeploymentSource(lambda: LOOK, url, None), 0.05, nothing) as station:
+        with DeploymentPoller(DeploymentSource(lambda: LOOK, url, None), 0.05, nothing) as station:
             until(lambda: station.settled)
             sight = station.sight()
     assert sight.problem == f"{url}/metrics did not answer in time"
@@ -124,7 +126,9 @@ def test_slots_say_what_the_metrics_of_llama_cpp_do_not() -> None:
 
 
 def test_one_whose_metrics_cannot_be_reached_is_as_its_state_says() -> None:
-    with Station(DeploymentSource(lambda: LOOK, "http://127.0.0.1:1", None, path=None), 0.05, nothing) as station:
+    with DeploymentPoller(
+        DeploymentSource(lambda: LOOK, "http://127.0.0.1:1", None, path=None), 0.05, nothing
+    ) as station:
         until(lambda: station.settled)
         sight = station.sight()
     assert sight.problem is None

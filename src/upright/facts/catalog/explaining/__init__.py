@@ -1,4 +1,4 @@
-"""A name -> what it is, why it matters, what to do about it.
+"""Explanations of a name: what it is, why it matters, what to do about it.
 
 One verb explains anything: rows of every kind, flags, variables, fields of records, silicon, engines, a line of a log.
 A name can mean several things (`context`, `--host`), so the answer is a tuple.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upright.base.errors import CatalogError
-from upright.facts.catalog import nearness
+from upright.facts.catalog import near_names
 from upright.facts.catalog.explaining.explanation import Explanation as Explanation
 
 
@@ -18,7 +18,7 @@ def explain(name: str) -> tuple[Explanation, ...]:
     wanted = name.strip().lower()
     explanations = tuple(sorted(_all(name.strip()), key=lambda explanation: explanation.name.lower() != wanted))
     if not explanations and not wanted.startswith("-"):
-        spelling = nearness.bare(wanted).replace("_", "-")
+        spelling = near_names.as_id(wanted).replace("_", "-")
         explanations = tuple(_all(spelling)) or tuple(_all(f"--{spelling}"))  # an id or a flag, typed as words
     if not explanations:
         close = near(name)
@@ -31,7 +31,7 @@ def near(name: str, count: int = 4) -> tuple[str, ...]:
     """Names that look like it."""
     from upright.facts.catalog.explaining.names import every_name
 
-    close_names = nearness.near(name, every_name(), 5 * count)
+    close_names = near_names.near_names(name, every_name(), 5 * count)
     fields = {
         known_name.rpartition(".")[2] if known_name[:1].isupper() else known_name: known_name
         for known_name in reversed(close_names)
@@ -46,6 +46,6 @@ def _all(name: str) -> Iterator[Explanation]:
     yield from names.flags_recorded(name)
     yield from names.variables(name)
     yield from names.fields(name)
-    yield from names.silicon(name)
+    yield from names.explain_compute_capability(name)
     yield from names.engines(name)
     yield from names.lines(name)

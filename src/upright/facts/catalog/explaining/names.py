@@ -1,4 +1,4 @@
-"""A name -> the things that it may mean, each asked in its own place."""
+"""Everything that a name may mean: rows, flags, variables, record fields, engines, log lines."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import cast
 from upright.base.extensions import extensions
 from upright.facts import catalog
 from upright.facts.catalog.explaining.explanation import Explanation
-from upright.facts.catalog.explaining.rows import explained, span
+from upright.facts.catalog.explaining.rows import explain_row, version_span
 from upright.facts.catalog.loader import KINDS, rows, rows_mentioning
 from upright.facts.catalog.recorded_flags import recorded_versions, versions_taking
 from upright.facts.catalog.rows.base import Row
-from upright.facts.records.fields import FieldPlace, places
+from upright.facts.records.fields import FieldPlace, find_fields
 
 _CAPABILITY = re.compile(r"(?:sm[_-]?|compute[_-]?)?(\d{1,2})[._]?(\d)[af]?", re.IGNORECASE)
 
@@ -25,11 +25,11 @@ def rows_called(name: str) -> Iterator[Explanation]:
         if kind == "models":
             model_row = catalog.find_model(name)
             if model_row is not None:
-                yield explained(kind, model_row)
+                yield explain_row(kind, model_row)
             continue
         for row in rows_mentioning(kind, wanted.rpartition(" ")[2]).values():
             if wanted in _called(row):
-                yield explained(kind, row)
+                yield explain_row(kind, row)
 
 
 def engine_names() -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def flags_recorded(name: str) -> Iterator[Explanation]:
                 kind=f"flag of {engine}",
                 name=name,
                 what=f"A flag that {engine} takes; nobody has explained it here yet.",
-                facts=(("recorded in", span(engine, takers)),),
+                facts=(("recorded in", version_span(engine, takers)),),
                 do=("read the engine's own --help; a row in your catalogue/flags would explain it here",),
                 sources=(f"{engine} {takers[-1]}, its own parser",),
             )
@@ -77,11 +77,11 @@ def variables(name: str) -> Iterator[Explanation]:
 
 def fields(name: str) -> Iterator[Explanation]:
     """A record, a part of one, or a field by its path: Plan.kv.capacity_tokens."""
-    for place in places(name):
+    for place in find_fields(name):
         yield _field(place)
 
 
-def silicon(name: str) -> Iterator[Explanation]:
+def explain_compute_capability(name: str) -> Iterator[Explanation]:
     """A compute capability: which GPUs have it, and what does not work there."""
     match = _CAPABILITY.fullmatch(name)
     capability = f"{match[1]}.{match[2]}" if match else None
@@ -111,7 +111,7 @@ def engines(name: str) -> Iterator[Explanation]:
     """An engine: what the catalogue knows of it."""
     for engine in engine_names():
         if name.lower() == engine:
-            versions = span(engine, recorded_versions(engine))
+            versions = version_span(engine, recorded_versions(engine))
             yield Explanation(
                 kind="engine",
                 name=engine,
@@ -133,7 +133,7 @@ def lines(name: str) -> Iterator[Explanation]:
         return
     for row in catalog.failures():
         if row.matches(name):
-            yield explained("failures", row)
+            yield explain_row("failures", row)
 
 
 def every_name() -> Iterator[str]:
@@ -143,7 +143,7 @@ def every_name() -> Iterator[str]:
             for row in rows(kind).values():
                 yield from _spellings(row)
     yield from engine_names()
-    for place in places(""):
+    for place in find_fields(""):
         yield place.path
 
 

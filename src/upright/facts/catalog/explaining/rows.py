@@ -1,4 +1,4 @@
-"""A row of any kind -> its explanation. A kind that is not here is explained by its fields."""
+"""The explanation of a row, by its kind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OTHERS = {
 }  # fmt: skip
 
 
-def explained(kind: str, row: Row) -> Explanation:
+def explain_row(kind: str, row: Row) -> Explanation:
     """By the kind's own words where it has them."""
     make: Callable[[Any], dict[str, Any]] = _MAKERS.get(kind, _by_fields)
     made = make(row)
@@ -119,7 +119,7 @@ def _flag(row: FlagRow) -> dict[str, Any]:
     facts: Facts = [("spelled", ", ".join(row.flags))]
     facts += [("takes", row.value)] if row.value else [("takes", "nothing: it stands alone")]
     facts += [("default", row.default)] if row.default else []
-    facts.append(("recorded in", span(row.engine, versions_taking(row.engine, row.flags[0]))))
+    facts.append(("recorded in", version_span(row.engine, versions_taking(row.engine, row.flags[0]))))
     facts += [("catch", row.catch)] if row.catch else []
     return {
         "kind": f"flag of {row.engine}", "name": row.flags[0], "what": row.means, "matters": row.matters,
@@ -127,7 +127,7 @@ def _flag(row: FlagRow) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def span(engine: str, versions: tuple[str, ...]) -> str:
+def version_span(engine: str, versions: tuple[str, ...]) -> str:
     """`0.24.0 to 0.32.0 of 17 versions`, or that none takes it."""
     known = recorded_versions(engine)
     if not versions:
@@ -181,7 +181,7 @@ def _image(row: ImageRow) -> dict[str, Any]:
 def _gpu(row: GpuRow) -> dict[str, Any]:
     facts = [
         ("compute capability", row.compute_capability),
-        ("memory", f"{units.memory(row.memory_bytes)} {row.memory_kind}, as the driver reports it"),
+        ("memory", f"{units.format_memory(row.memory_bytes)} {row.memory_kind}, as the driver reports it"),
         ("bandwidth", _said(row.memory_bandwidth_gb_s, "GB/s")),
         ("multiprocessors", _said(row.sm_count)),
         ("shared memory", f"{row.shared_memory_block_bytes:,} bytes a block"),
@@ -219,7 +219,7 @@ def _box(row: BoxRow) -> dict[str, Any]:
     if row.cpu:
         facts.append(("processor", row.cpu))
     memory = row.memory_bytes
-    facts.append(("system RAM", units.memory(memory) if memory else "not said"))
+    facts.append(("system RAM", units.format_memory(memory) if memory else "not said"))
     if row.memory_bandwidth_gb_s:
         facts.append(("its bandwidth", _said(row.memory_bandwidth_gb_s, "GB/s")))
     if row.numa_nodes:
@@ -248,7 +248,7 @@ def _model(row: ModelRow) -> dict[str, Any]:
     ]
     if row.shape is not None:
         facts.append(("shape", _shape(row)))
-        facts.append(("context", f"{units.tokens(row.shape.context_limit_tokens)} tokens"))
+        facts.append(("context", f"{units.format_tokens(row.shape.context_limit_tokens)} tokens"))
     facts += [("artifact", _artifact(artifact)) for artifact in row.artifacts]
     facts += [
         (f"in {engine}", f"tools {parsers.tool or '-'}, thinking {parsers.reasoning or '-'}")
@@ -279,7 +279,7 @@ def _shape(row: ModelRow) -> str:
 def _artifact(artifact: Artifact) -> str:
     name = f"{artifact.repository}:{artifact.quant}" if artifact.quant else artifact.repository
     size = artifact.size_bytes.value
-    return f"{name}, {units.size(size) if size else 'size not published'}; {artifact.scheme}"
+    return f"{name}, {units.format_size(size) if size else 'size not published'}; {artifact.scheme}"
 
 
 def _settings(values: dict[str, float]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from upright.facts.catalog import versions
-from upright.facts.catalog.rows.base import Range, Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.catalog.rows.engine import Engine
 from upright.facts.records.base import Part
 
@@ -20,7 +20,7 @@ class Affected(Part):
 
     engine: Engine
     """Which engine."""
-    versions: Range
+    versions: VersionRange
     """Versions that have it."""
     fixed: str | None = None
     """The first version without it, where the range does not end with it; None if none is known."""
@@ -36,9 +36,9 @@ class Affected(Part):
 class AdvisoryRow(Row):
     """A hole that somebody has published."""
 
-    aliases: tuple[Words, ...] = ()
+    aliases: tuple[NonEmptyText, ...] = ()
     """Its other identifiers: GHSA-…, VU#…"""
-    title: Words
+    title: NonEmptyText
     """One line for people."""
     affected: Annotated[tuple[Affected, ...], Field(min_length=1)]
     """Engines and their versions."""
@@ -46,11 +46,11 @@ class AdvisoryRow(Row):
     """As its makers or the advisory rate it."""
     reach: Reach
     """By files of a model, the port without the key, the key, the ports between boxes, the image, or elsewhere."""
-    needs: tuple[Words, ...] = ()
+    needs: tuple[NonEmptyText, ...] = ()
     """Flags or variables without which it is not there; any one of them is enough."""
-    allows: Words
+    allows: NonEmptyText
     """What it allows, to whom."""
-    instead: Words
+    instead: NonEmptyText
     """What to do."""
     accepted: str | None = None
     """In a row of your own: why you run it all the same. Then nothing is refused for it, and a note says so."""
@@ -65,6 +65,6 @@ class AdvisoryRow(Row):
     def of(self, engine: str, version: str | None) -> Affected | None:
         """What it says of this version; None if that has not the hole, or nobody knows the version."""
         part = next((part for part in self.affected if part.engine == engine), None)
-        if part is None or version is None or not versions.inside(version.partition("+")[0], part.versions):
+        if part is None or version is None or not versions.in_range(version.partition("+")[0], part.versions):
             return None
         return part

@@ -23,20 +23,20 @@ def _range(text: str) -> str:
     return text
 
 
-Range = Annotated[str, AfterValidator(_range)]
+VersionRange = Annotated[str, AfterValidator(_range)]
 """`*`, or comparisons such as `>=0.18,<0.26`."""
 
-Words = Annotated[str, Field(min_length=1)]
+NonEmptyText = Annotated[str, Field(min_length=1)]
 
 
 class Row(Part):
     """One fact, or one thing with its facts."""
 
-    id: Words
+    id: NonEmptyText
     """The name that people type."""
     grade: Grade
     """How well it is known: A primary source, B public report or recalled figure, C chat digest, D derived."""
-    sources: Annotated[tuple[Words, ...], Field(min_length=1)]
+    sources: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)]
     """Where it was learned: addresses, or an engine's file at a version."""
     owner: Owner = "upright"
     """upright; package: it came with an engine of another; catalogue: a signed one that was taken; user: your own."""
@@ -51,7 +51,7 @@ class Fact(Part):
     """The number, in the unit that the field's name ends with; None says that it is known to be unknown."""
     grade: Grade
     """As for a row."""
-    source: Words
+    source: NonEmptyText
     """Where this number was learned."""
     note: str | None = None
     """What to keep in mind: a condition, a conflicting source."""

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from upright.facts.catalog.rows.base import Range, Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.catalog.rows.engine import Engine
 from upright.facts.records.base import Part
 from upright.facts.records.recipe import AttentionName, WeightFormat
@@ -23,19 +23,19 @@ FactName = Literal[
 class When(Part):
     """Where a constraint holds: every field that is given must fit. What is not known fits nothing."""
 
-    versions: Range = "*"
+    versions: VersionRange = "*"
     """Versions of the engine."""
-    compute_capability: Range = "*"
+    compute_capability: VersionRange = "*"
     """GPU architectures: `>=12.0,<13`."""
     attention: tuple[AttentionName, ...] = ()
     """Any of these kinds of attention."""
-    architectures: tuple[Words, ...] = ()
+    architectures: tuple[NonEmptyText, ...] = ()
     """Any of these classes, as config.json names them."""
-    models: tuple[Words, ...] = ()
+    models: tuple[NonEmptyText, ...] = ()
     """Any of these rows of the catalogue."""
-    artifacts: tuple[Words, ...] = ()
+    artifacts: tuple[NonEmptyText, ...] = ()
     """Any of these repositories."""
-    cache_types: tuple[Words, ...] = ()
+    cache_types: tuple[NonEmptyText, ...] = ()
     """Any of these types of the KV cache."""
     formats: tuple[WeightFormat, ...] = ()
     """Any of these formats of the routed experts."""
@@ -43,7 +43,7 @@ class When(Part):
     """Any of these habits of an artifact."""
     block: int | None = None
     """Weights that share a scale, for formats in blocks or groups."""
-    backends: tuple[Words, ...] = ()
+    backends: tuple[NonEmptyText, ...] = ()
     """Any of these attention backends."""
     more_than: dict[FactName, float] = Field(default_factory=dict)
     """Facts that must be larger than this: `{decode_context: 1}`."""
@@ -51,7 +51,7 @@ class When(Part):
     """GPU and system share one memory, or do not."""
     without_patch: str | None = None
     """Only for builds that do not carry this patch."""
-    images: tuple[Words, ...] = ()
+    images: tuple[NonEmptyText, ...] = ()
     """Any of these rows of the catalogue's images."""
     upstream: bool = False
     """Only for upstream builds: no image of the community."""
@@ -89,7 +89,7 @@ class ConstraintRow(Row):
 
     engine: Engine
     """Which engine."""
-    title: Words
+    title: NonEmptyText
     """One line for people."""
     when: When = Field(default_factory=When)
     """Where it holds."""
@@ -97,13 +97,13 @@ class ConstraintRow(Row):
     """must and must-not refuse; should and should-not warn."""
     demand: Demand
     """What is, or is not, to be."""
-    about: Words
+    about: NonEmptyText
     """What happens otherwise."""
-    instead: Words
+    instead: NonEmptyText
     """What to do."""
     remedy: str | None = None
     """The same as words of `upright plan`, where words can say it."""
-    rows: tuple[Words, ...] = ()
+    rows: tuple[NonEmptyText, ...] = ()
     """Rows of the catalogue that say the same: `compat/…`, `failures/…`."""
     broken_by: dict[str, str | int | float | bool | tuple[str, ...]]
     """A situation that breaks it, for its test: facts and circumstances by name."""

@@ -6,22 +6,22 @@ from typing import Self
 
 from pydantic import model_validator
 
-from upright.facts.catalog.rows.base import Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row
 from upright.facts.catalog.rows.model import Parsers
 
 
 class DialectRow(Row):
     """One way of writing tool calls. The first row that fits an artifact is its dialect."""
 
-    about: Words
+    about: NonEmptyText
     """Whose way it is, and what it looks like."""
-    marks: tuple[Words, ...] = ()
+    marks: tuple[NonEmptyText, ...] = ()
     """All of these stand in the chat template or are special tokens."""
-    without: tuple[Words, ...] = ()
+    without: tuple[NonEmptyText, ...] = ()
     """None of these does."""
-    architectures: tuple[Words, ...] = ()
+    architectures: tuple[NonEmptyText, ...] = ()
     """Only these architectures, as config.json names them; empty for any."""
-    thinking_mark: Words | None = None
+    thinking_mark: NonEmptyText | None = None
     """What stands in the template of a model that thinks; None if it always does, or never."""
     parsers: dict[str, Parsers]
     """By engine; the reasoning parser is told only where the thinking mark is."""

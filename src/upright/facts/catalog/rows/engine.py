@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from upright.facts.catalog import versions
-from upright.facts.catalog.rows.base import Range, Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.records.base import Part
 
-Engine = Words
+Engine = NonEmptyText
 """An engine's name, as people type it; a test holds ours against the engines that there are."""
 Status = Literal["works", "prove-first", "slow", "refused", "fails"]
 
@@ -20,38 +20,38 @@ class CompatRow(Row):
 
     engine: Engine
     """Which engine."""
-    versions: Range
+    versions: VersionRange
     """Versions that this is true for."""
-    compute_capability: Range
+    compute_capability: VersionRange
     """Silicon that this is true for: `>=12.0,<13`."""
     patched: bool = False
     """True if it speaks of community builds, which carry patches; upstream otherwise."""
-    feature: Words
+    feature: NonEmptyText
     """What is asked for, short."""
     backend: str | None = None
     """The backend or option, as the engine spells it."""
     status: Status
     """works; prove-first (for some); slow; refused by the engine itself; fails: it dies or answers wrongly."""
-    about: Words
+    about: NonEmptyText
     """What happens."""
     instead: str | None = None
     """What to do about it; None when it works."""
 
     def holds(self, version: str | None, compute_capability: str | None) -> bool:
         """Whether the row speaks of this version and silicon; None asks for any."""
-        return (version is None or versions.inside(version, self.versions)) and (
-            compute_capability is None or versions.inside(compute_capability, self.compute_capability)
+        return (version is None or versions.in_range(version, self.versions)) and (
+            compute_capability is None or versions.in_range(compute_capability, self.compute_capability)
         )
 
 
 class ImageSetting(Part):
     """A variable or a flag that an image is run with."""
 
-    name: Words
+    name: NonEmptyText
     """`NCCL_PROTO`, or `--compilation-config`."""
     value: str | None = None
     """None for a flag that stands alone; an empty variable is an empty string."""
-    reason: Words
+    reason: NonEmptyText
     """Why it is there."""
     models: tuple[str, ...] = ()
     """Only for these rows of the catalogue's models; empty for all."""
@@ -62,7 +62,7 @@ class ImageSetting(Part):
 class ImageRow(Row):
     """A container image: an engine of its own, and what is in it."""
 
-    reference: Words
+    reference: NonEmptyText
     """What `docker pull` takes; tags move, so pin the digest of what you pulled."""
     engine: Engine
     """Which engine."""
@@ -70,7 +70,7 @@ class ImageRow(Row):
     """Who builds it."""
     date: str
     """When the tag was made; `rolling` if it moves."""
-    compute_capability: Range
+    compute_capability: VersionRange
     """Silicon that it is built for."""
     contains: tuple[str, ...]
     """Versions and parts that its maker names."""
@@ -96,7 +96,7 @@ class ImageRow(Row):
     """What its memory profiler counts, where that is not what upstream's does."""
     breaks: tuple[str, ...] = ()
     """What it is known to break, each in a sentence."""
-    about: Words
+    about: NonEmptyText
     """What it is for."""
     caution: str | None = None
     """What to know before using it."""
@@ -107,15 +107,15 @@ class FlagRow(Row):
 
     engine: Engine
     """Which engine."""
-    flags: Annotated[tuple[Words, ...], Field(min_length=1)]
+    flags: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)]
     """Every spelling, the long one first."""
-    versions: Range = "*"
+    versions: VersionRange = "*"
     """Versions that take it."""
     value: str | None = None
     """What follows it; None if it stands alone."""
     default: str | None = None
     """What holds without it."""
-    means: Words
+    means: NonEmptyText
     """What it does."""
     matters: str | None = None
     """Why one would set it."""

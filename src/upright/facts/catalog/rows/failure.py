@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from upright.facts.catalog.rows.base import Range, Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.catalog.rows.engine import Engine
 from upright.facts.records.base import Part
 from upright.facts.records.diagnosis import Remedy, Severity
@@ -27,27 +27,27 @@ def _pattern(text: str) -> str:
 class SeenLine(Part):
     """A real line."""
 
-    line: Words
+    line: NonEmptyText
     """As the engine printed it."""
-    source: Words
+    source: NonEmptyText
     """Where it was printed."""
-    beside: Words | None = None
+    beside: NonEmptyText | None = None
     """Another line of the same start, by which a row with `beside` is told from its neighbours."""
 
 
 class Suspected(Part):
     """One of several causes of a line that does not tell them apart, and what does."""
 
-    cause: Words
+    cause: NonEmptyText
     """Why it happens, if it is this one."""
-    test: Words
+    test: NonEmptyText
     """What decides whether it is: something to look at, or to try."""
     beside: Annotated[str, AfterValidator(_pattern)] | None = None
     """What speaks for it in the beginning or the end of the same log: it is then ranked first."""
 
 
-Tells = Literal["cause", "class", "family", "topic", "refusal", "consequence"]
-TELLING: Mapping[Tells, int] = MappingProxyType(
+Specificity = Literal["cause", "class", "family", "topic", "refusal", "consequence"]
+SPECIFICITY_ORDER: Mapping[Specificity, int] = MappingProxyType(
     {"cause": 0, "class": 1, "family": 2, "topic": 3, "refusal": 4, "consequence": 5}
 )
 """Which row is believed first where several claim a line, or a log."""
@@ -56,13 +56,13 @@ TELLING: Mapping[Tells, int] = MappingProxyType(
 class FailureRow(Row):
     """One way to fall. Two rows that tell the same never claim the same line."""
 
-    title: Words
+    title: NonEmptyText
     """One line for people."""
     engines: Annotated[tuple[Engine, ...], Field(min_length=1)]
     """Whose log it is."""
-    versions: Range = "*"
+    versions: VersionRange = "*"
     """Versions that print it."""
-    tells: Tells = "cause"
+    tells: Specificity = "cause"
     """cause: its own line; class, family: any of a kind; topic: its part; refusal: words; consequence: of a fall."""
     where: Literal["log", "kernel", "host", "answer", "evidence", "frame", "words"] = "log"
     """The engine's log, the kernel's, the machine, an answer, `prove`'s evidence, a frame, a person's own words."""
@@ -78,7 +78,7 @@ class FailureRow(Row):
     """Several causes share the line: this one only if another line of the same start matches this expression."""
     when: str | None = None
     """What else is true then; several causes can share a line."""
-    cause: Words
+    cause: NonEmptyText
     """Why it happens."""
     suspects: tuple[Suspected, ...] = ()
     """Causes that share the line, the likeliest first, each with the test that decides."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from upright.facts.catalog.rows.base import Range, Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.catalog.rows.engine import Engine
 
 
@@ -17,13 +17,13 @@ class GettingRow(Row):
     """Which engine."""
     by: Literal["environment", "image", "package", "release", "build"]
     """environment: Python; image: a container; package: the system's or brew's; release: its makers' archive; build."""
-    about: Words
+    about: NonEmptyText
     """What one has then."""
     needs_gpu: bool | None = None
     """True for GPUs only, False for machines without one, None for both."""
-    compute_capability: Range = "*"
+    compute_capability: VersionRange = "*"
     """Whose GPUs: `>=5.0` NVIDIA's, `==gfx*` AMD's, `==apple*`."""
-    commands: Annotated[tuple[Words, ...], Field(min_length=1)]
+    commands: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)]
     """To be typed one after the other; `{version}` is the newest version whose flags are recorded."""
     tried: str | None = None
     """Where these commands were run, and what came of it; None if they were not."""

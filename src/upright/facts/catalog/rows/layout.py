@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from upright.facts.catalog import versions
-from upright.facts.catalog.rows.base import Range, Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 
 Piece = Literal[
     "latent", "sparse-latent", "index", "block-index", "compressed-v4", "compressed-v41", "compressor", "state",
@@ -16,17 +16,17 @@ Piece = Literal[
 class LayoutRow(Row):
     """One piece of a layer's cache in one engine. A piece without a row is stored in the cache type's own values."""
 
-    about: Words
+    about: NonEmptyText
     """What it is, in a sentence."""
-    engine: Words
+    engine: NonEmptyText
     """Which engine; `*` for all that have no row of their own."""
-    versions: Range = "*"
+    versions: VersionRange = "*"
     """Versions that it holds for."""
-    capability: Range = "*"
+    capability: VersionRange = "*"
     """Silicon that it holds for."""
     piece: Piece
     """Which part of a layer: latent vector, index key, compressed entry, what a compressor holds, state, window."""
-    cache_types: tuple[Words, ...] = ("*",)
+    cache_types: tuple[NonEmptyText, ...] = ("*",)
     """Cache types, as people ask for them, that it holds for."""
     value_bytes: float | None = None
     """Bytes of one value; None is the cache type's own."""
@@ -38,7 +38,7 @@ class LayoutRow(Row):
     """Bytes of a scale."""
     entry_bytes: int | None = None
     """Bytes of a whole entry, where the layout is fixed."""
-    rules: tuple[Words, ...] = ()
+    rules: tuple[NonEmptyText, ...] = ()
     """Recurrences that a state row holds for; empty for all."""
     state_dtype: str | None = None
     """Type of a state where the configuration does not say; `model` is the weights' own."""
@@ -50,7 +50,7 @@ class LayoutRow(Row):
     """States that are kept of each sequence, with prefix caching as it is by default."""
     gate_bounded: bool | None = None
     """Only for recurrences whose gate is, or is not, bounded."""
-    only: tuple[Words, ...] | None = None
+    only: tuple[NonEmptyText, ...] | None = None
     """Architectures whose windows are kept as windows; others are kept whole. None for all."""
     state_share: float | None = None
     """Bytes of the states' pool for each byte of the token pool, where the engine divides memory so."""
@@ -73,6 +73,6 @@ class LayoutRow(Row):
         return (
             self.engine == engine
             and (self.cache_types == ("*",) or cache_type in self.cache_types)
-            and (version is None or versions.inside(version, self.versions))
-            and (capability is None or versions.inside(capability, self.capability))
+            and (version is None or versions.in_range(version, self.versions))
+            and (capability is None or versions.in_range(capability, self.capability))
         )

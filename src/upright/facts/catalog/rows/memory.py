@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from upright.base.units import GIB
-from upright.facts.catalog.rows.base import Range, Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.records.base import Basis, Part
 
 End = Literal["low", "best", "high"]
@@ -29,11 +29,11 @@ class OverheadRow(Row):
 
     engine: str
     """vllm, sglang, llama.cpp, ik_llama.cpp; `*` for all."""
-    versions: Range
+    versions: VersionRange
     """Versions that it holds for."""
     term: Literal["driver", "runtime", "graphs", "draft", "process", "upload", "pool-band"]
     """The line of the ledger; pool-band is the share of the pool that is not promised before calibration."""
-    capability: Range = "*"
+    capability: VersionRange = "*"
     """Compute capabilities that it holds for."""
     draft: bool | None = None
     """Only with, or only without a draft model; None if that does not matter."""
@@ -43,7 +43,7 @@ class OverheadRow(Row):
     """Or a share of something, which `why` names."""
     basis: Basis
     """measured, derived or assumed."""
-    why: Words
+    why: NonEmptyText
     """What it is made of."""
     pools: tuple[str, ...] = ()
     """Images of the pools that it was fitted on: a test fits it again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upright.facts.catalog.rows.base import Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row
 
 _CHANNEL_BYTES = 8
 
@@ -10,13 +10,13 @@ _CHANNEL_BYTES = 8
 class MemoryPlatformRow(Row):
     """Channels and speed of the system RAM of a kind of machine, every channel populated."""
 
-    about: Words
+    about: NonEmptyText
     """Which machines."""
-    processors: tuple[Words, ...] = ()
+    processors: tuple[NonEmptyText, ...] = ()
     """Patterns of the processor's name, as /proc/cpuinfo or its owner writes it; none for a default."""
     from_gib: float | None = None
     """A default: of machines with at least so much system RAM, where nothing else is known; None otherwise."""
-    memory_kind: Words
+    memory_kind: NonEmptyText
     """DDR5, DDR4."""
     channels: int
     """Of one socket."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from upright.facts.catalog.rows.base import Fact, Grade, Range, Row, Words
+from upright.facts.catalog.rows.base import Fact, Grade, NonEmptyText, Row, VersionRange
 from upright.facts.records.base import Part
 from upright.facts.records.model import Attention, Experts
 
@@ -38,7 +38,7 @@ class ModelShape(Part):
     """Rotary settings that the configuration carries."""
     grade: Grade
     """How well the shape is known."""
-    source: Words
+    source: NonEmptyText
     """Where it was read."""
 
 
@@ -75,7 +75,7 @@ class Licence(Part):
     """As its maker calls it."""
     bites: tuple[str, ...] = ()
     """Terms beyond the usual that a user can run into."""
-    source: Words
+    source: NonEmptyText
     """Where it was read."""
 
 
@@ -138,7 +138,7 @@ class Vision(Part):
     """Engines that take images with this model."""
     engines_without: tuple[str, ...] = ()
     """Engines that load the model but not its tower."""
-    source: Words
+    source: NonEmptyText
     """Where it was read."""
 
 
@@ -181,9 +181,9 @@ class ModelRow(Row):
     """None if the model does not see."""
     drafts: tuple[Draft, ...] = ()
     """Models that guess ahead for it, the best known first."""
-    engines: dict[str, Range] = Field(default_factory=dict)
+    engines: dict[str, VersionRange] = Field(default_factory=dict)
     """Versions that run it, by engine."""
-    own_code: Words | None = None
+    own_code: NonEmptyText | None = None
     """Code of its repository that no engine loads it without, and who reads it; None if engines bring all they need."""
     kv_note: str | None = None
     """What the cache formula does not say."""
@@ -213,7 +213,7 @@ def _names(repository: str) -> set[str]:
 class SchemeRow(Row):
     """What the name of a build says of its storage, where its own configuration is not recorded."""
 
-    about: Words
+    about: NonEmptyText
     """What is stored how."""
     declared: dict[str, Any] | None = None
     """A quantization_config that says so; empty for none."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from upright.facts.catalog.rows.base import Range, Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.records.base import Part
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -15,11 +15,11 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 class KnownFile(Part):
     """A file as released, which the edit was proved on."""
 
-    path: Words
+    path: NonEmptyText
     """Inside the directory that holds the engine's package."""
     sha256: Digest
     """Of the file's bytes; any other content is refused."""
-    versions: Range
+    versions: VersionRange
     """Releases that carry exactly these bytes."""
 
 
@@ -28,20 +28,20 @@ class Edit(Part):
 
     kind: Literal["branch-before", "statement-before"]
     """branch-before: a new first branch of the `if` with that test; statement-before: ahead of that launch."""
-    function: Words
+    function: NonEmptyText
     """The only function that changes."""
-    anchor: Words
+    anchor: NonEmptyText
     """The test of an `if`, or the name of what is launched; must be there exactly once."""
-    code: Words
+    code: NonEmptyText
     """What is put in, without indentation."""
 
 
 class Proof(Part):
     """A launch which must go from no to yes."""
 
-    way: Words
+    way: NonEmptyText
     """The way through the engine."""
-    target: Words
+    target: NonEmptyText
     """The silicon."""
     heads: int
     """Query heads on the device."""
@@ -51,22 +51,22 @@ class Proof(Part):
     """Width of a key as the kernel sees it."""
     value_dim: int
     """Width of a value as the kernel sees it."""
-    kv_dtype: Words
+    kv_dtype: NonEmptyText
     """Stored type of the cache."""
 
 
 class PatchRow(Row):
     """A small edit of an installed engine, with its proof and its end."""
 
-    name: Words
+    name: NonEmptyText
     """A line for people."""
     engine: Literal["vllm", "sglang"]
     """Whose file."""
-    versions: Range
+    versions: VersionRange
     """Releases that need it."""
     expires: str | None
     """The first release that does not need it; None while no release is known."""
-    why: Words
+    why: NonEmptyText
     """What goes wrong without it, with the figures."""
     files: Annotated[tuple[KnownFile, ...], Field(min_length=1)]
     """The files that it knows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from upright.facts.catalog.rows.base import Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row
 
 
 class ScoreRow(Row):
@@ -12,11 +12,11 @@ class ScoreRow(Row):
 
     about: str = "A published score, which `recommend` ranks models by."
     """What it is."""
-    model: Words
+    model: NonEmptyText
     """The catalogue's model."""
     release: str | None = None
     """Which release, where the row of the model has several: a part of the artifact's name."""
-    benchmark: Words
+    benchmark: NonEmptyText
     """SWE-bench Verified, Terminal-Bench 2.1."""
     score: float
     """Per cent of the tasks."""
@@ -24,7 +24,7 @@ class ScoreRow(Row):
     """maker: by whoever made the model, in a harness of their own; index: by somebody else, one harness for all."""
     harness: str | None = None
     """What drove the model, where it is said."""
-    date: Words
+    date: NonEmptyText
     """When it was published."""
     note: str | None = None
     """What to keep in mind."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from upright.facts.catalog.rows.base import Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row
 
 
 class SettingRow(Row):
     """One setting: what should hold, what goes wrong otherwise, and how to change it."""
 
-    title: Words
+    title: NonEmptyText
     """What holds on a machine that is set up well."""
-    trouble: Words
+    trouble: NonEmptyText
     """What happens otherwise."""
-    change: Words
+    change: NonEmptyText
     """How to change it, on one line."""
-    details: Words
+    details: NonEmptyText
     """What else to know when changing it: permanence, exceptions."""
     matters: Literal["any", "gpu", "gpus", "numa"]
     """Where it counts: any machine, one GPU or more, two GPUs or more, two NUMA nodes or more."""

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from upright.facts.catalog.rows.base import Range, Row, Words
+from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.records.base import Basis, Part
 
-Wires = Literal["pcie", "nvlink", "one"]
+Interconnect = Literal["pcie", "nvlink", "one"]
 """How GPUs talk: over PCIe, over NVLink, or there is only one."""
 Share = Annotated[float, Field(gt=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -126,7 +126,7 @@ class Errors(Part):
     """Measured over predicted: its upper end."""
     rows: int
     """How many rows."""
-    how: Words
+    how: NonEmptyText
     """What was left out."""
 
 
@@ -134,7 +134,7 @@ Step = Literal["model", "format", "gpu", "version", "users", "context"]
 """One way in which a plan can differ from what a row of constants was fitted on."""
 
 
-class Home(Part):
+class FittedRange(Part):
     """What a row of constants was fitted on: there its own held-out error holds."""
 
     shapes: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class Home(Part):
     """How the routed experts were stored: int4, nvfp4, fp8, mxfp4, bf16, or a type of GGUF; empty if across them."""
     gpus: tuple[str, ...] = ()
     """Rows of GPUs; empty if its error is across them."""
-    versions: Range = "*"
+    versions: VersionRange = "*"
     """Versions of the engine."""
     users: int
     """Most requests of a step."""
@@ -164,7 +164,7 @@ class TransferRow(Row):
     """Of rows on the far side of the step, predicted by constants that were fitted on this side alone."""
     beyond: Annotated[float, Field(ge=1)]
     """What that is beyond the error at home, as the factor by which it alone would stretch a band to either side."""
-    about: Words
+    about: NonEmptyText
     """What the step is, for a person."""
 
 
@@ -173,11 +173,11 @@ class SpeedRow(Row):
 
     engine: str
     """vllm, sglang, llama.cpp, ik_llama.cpp."""
-    versions: Range = "*"
+    versions: VersionRange = "*"
     """Versions that it holds for."""
-    capability: Range = "*"
+    capability: VersionRange = "*"
     """Compute capabilities that it holds for."""
-    wires: tuple[Wires, ...]
+    wires: tuple[Interconnect, ...]
     """Wires that it holds for."""
     patches: tuple[str, ...] = ()
     """Only for images that carry all of these; upstream otherwise."""
@@ -201,7 +201,7 @@ class SpeedRow(Row):
     """The constants that were fitted on decode; the others are assumed, or another row's."""
     prompt_fits: tuple[str, ...] = ()
     """The constants that were then fitted on prompts."""
-    home: Home | None = None
+    home: FittedRange | None = None
     """What it was fitted on; None for a row that was taken over whole."""
     errors: Errors | None = None
     """How far decode is off at home, on rows that the fit has not seen."""
@@ -213,5 +213,5 @@ class SpeedRow(Row):
     """How far decode is off where the processor has no part; None if that is not told apart."""
     basis: Basis
     """measured if it was fitted on runs, derived if taken over from another row."""
-    why: Words
+    why: NonEmptyText
     """What it is made of."""

@@ -1,10 +1,10 @@
-"""Words of the house, types of tensors, and published measurements."""
+"""Terms, GGUF tensor types, tensor-name families and published measurements."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from upright.facts.catalog.rows.base import Grade, Row, Words
+from upright.facts.catalog.rows.base import Grade, NonEmptyText, Row
 
 Sort = Literal[
     "plan term", "basis", "grade", "state", "verdict", "rung", "objection", "tensor group", "use", "severity",
@@ -15,15 +15,15 @@ Sort = Literal[
 class TermRow(Row):
     """A word that records and pages use."""
 
-    word: Words
+    word: NonEmptyText
     """As it is written in records and on pages; two rows may share one."""
     aliases: tuple[str, ...] = ()
     """Other ways in which people write it."""
     of: Sort
     """What kind of word it is."""
-    about: Words
+    about: NonEmptyText
     """What it is."""
-    matters: Words
+    matters: NonEmptyText
     """Why it matters."""
     do: str | None = None
     """What to do about it."""
@@ -32,7 +32,7 @@ class TermRow(Row):
 class GgmlTypeRow(Row):
     """How a GGUF file stores weights."""
 
-    name: Words
+    name: NonEmptyText
     """As llama.cpp writes it."""
     number: int
     """The type's number in the file."""
@@ -58,7 +58,7 @@ class FamilyRow(Row):
 
     grade: Grade = "A"
     """Names are read in the code that loads them."""
-    title: Words
+    title: NonEmptyText
     """Models that belong to it."""
     hf_architectures: tuple[str, ...] = ()
     """Classes in `config.json` that belong to it."""

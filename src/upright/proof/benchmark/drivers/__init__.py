@@ -7,4 +7,4 @@ otherwise is left out.
 
 from upright.proof.benchmark.drivers.driver import drive as drive
 from upright.proof.benchmark.drivers.driver import drivers as drivers
-from upright.proof.benchmark.drivers.driver import imported as imported
+from upright.proof.benchmark.drivers.driver import read_result_file as read_result_file

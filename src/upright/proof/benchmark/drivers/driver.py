@@ -1,4 +1,4 @@
-"""A tool's name + a shape -> its cells; a result file -> a Benchmark, whichever tool wrote it."""
+"""Runs other load generators, and reads result files of any of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import EngineError, ReadError, UsageError
-from upright.base.host import handed_on
+from upright.base.host import passed_environment
 from upright.engines import ENGINES
 from upright.engines.facets.bench import BenchTool, Foreign
 from upright.facts.records.benchmark import Benchmark, Shape
@@ -50,7 +50,7 @@ def drive(
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         argv = driver.argv(executable, target, shape, place, tokenizer, seed)
-        environment = handed_on(os.environ, "tool") | ({"OPENAI_API_KEY": target.key} if target.key else {})
+        environment = passed_environment(os.environ, "tool") | ({"OPENAI_API_KEY": target.key} if target.key else {})
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
         except subprocess.TimeoutExpired:
@@ -65,7 +65,7 @@ def drive(
         return driver.read(_parsed(file))
 
 
-def imported(path: Path) -> Benchmark:
+def read_result_file(path: Path) -> Benchmark:
     """A result of any of the tools, or a published table as CSV."""
     if path.suffix == ".csv":
         return table.read(_text(path))
@@ -91,7 +91,7 @@ def _model(data: Any) -> str:
 
 def _parsed(path: Path) -> Any:
     try:
-        return decoded(_text(path))
+        return parse_json(_text(path))
     except ValueError as error:
         raise ReadError(f"{path} is not JSON: {error}") from None
 

@@ -1,4 +1,4 @@
-"""Figures of another tool -> a Cell."""
+"""Cells from the figures of another tool."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from upright.facts.records.benchmark import Api, Cell, Machine, Spread
 def cell_of(
     foreign: Foreign, *, run: str, workload: str, repeat: int = 1, api: Api = "chat", recipe: str | None = None
 ) -> Cell:
-    from upright.proof.benchmark.verdict import marks
+    from upright.proof.benchmark.cell_marks import marks
 
     cell = Cell(
         run=run, workload=workload, repeat=repeat, api=api, recipe=recipe, shape=foreign.shape, at=foreign.at,

@@ -1,4 +1,4 @@
-"""A prompt -> the bytes of a request, and an event of its stream -> what it tells, for each API that engines speak."""
+"""Request bytes and stream events of each API that engines speak."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from upright.base import bounds
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import UsageError
 from upright.facts.records.benchmark import Api
-from upright.serving.endpoint.address import plain_address
+from upright.serving.endpoint.address import without_credentials
 
 Message = dict[str, str]
 
 
-class Told(NamedTuple):
+class EventContent(NamedTuple):
     """What one event says; None and "" where it says nothing."""
 
     text: str
@@ -38,7 +38,7 @@ class LoadTarget:
     """More fields of the body, such as ignore_eos."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(plain_address(self.base_url))
+        parts = urlsplit(without_credentials(self.base_url))
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"{self.base_url!r} is not an address", hint="write http://HOST:PORT, without /v1")
 
@@ -75,13 +75,13 @@ class LoadTarget:
     def get(self, path: str) -> bytes:
         return self._head("GET", path, more="Connection: close\r\n")
 
-    def read(self, event: bytes) -> Told:
+    def read(self, event: bytes) -> EventContent:
         """ValueError if the event is not what the API sends."""
-        data = decoded(event)
+        data = parse_json(event)
         if not isinstance(data, dict):
             raise ValueError("an event that is no object")  # noqa: TRY004 (what json.loads raises, too)
         if data.get("error"):
-            return Told("", error=json.dumps(data["error"], ensure_ascii=False)[:200])
+            return EventContent("", error=json.dumps(data["error"], ensure_ascii=False)[:200])
         told = _READERS[self.api](data)
         if type(told.text) is not str or (told.finish_reason is not None and type(told.finish_reason) is not str):
             raise ValueError("an event whose text is none")
@@ -113,25 +113,25 @@ _BODIES: dict[Api, Callable[[list[Message]], dict[str, Any]]] = {
 }
 
 
-def _read_chat(data: dict[str, Any]) -> Told:
+def _read_chat(data: dict[str, Any]) -> EventContent:
     choices = data.get("choices")
     usage = _openai_usage(data)
     if not choices:
-        return Told("", usage=usage)
+        return EventContent("", usage=usage)
     choice = choices[0]
     delta = choice.get("delta") or {}
     text = delta.get("content") or delta.get("reasoning") or delta.get("reasoning_content") or ""
     if not text and (calls := delta.get("tool_calls")):
         text = "".join((call.get("function") or {}).get("arguments") or "" for call in calls)
-    return Told(text, choice.get("finish_reason"), usage)
+    return EventContent(text, choice.get("finish_reason"), usage)
 
 
-def _read_completions(data: dict[str, Any]) -> Told:
+def _read_completions(data: dict[str, Any]) -> EventContent:
     choices = data.get("choices")
     usage = _openai_usage(data)
     if not choices:
-        return Told("", usage=usage)
-    return Told(choices[0].get("text") or "", choices[0].get("finish_reason"), usage)
+        return EventContent("", usage=usage)
+    return EventContent(choices[0].get("text") or "", choices[0].get("finish_reason"), usage)
 
 
 def _openai_usage(data: dict[str, Any]) -> dict[str, int] | None:
@@ -146,47 +146,47 @@ def _openai_usage(data: dict[str, Any]) -> dict[str, int] | None:
     timings = data.get("timings")
     if isinstance(timings, dict):
         for name, ours in (("cache_n", "cached"), ("draft_n", "drafted"), ("draft_n_accepted", "accepted")):
-            if (count := bounds.count(timings.get(name))) is not None:
+            if (count := bounds.checked_count(timings.get(name))) is not None:
                 usage[ours] = count
     return usage
 
 
 def _tokens(value: Any) -> int:
-    count = bounds.count(value)
+    count = bounds.checked_count(value)
     if count is None:
         raise ValueError(f"{str(value)[:20]} tokens")
     return count
 
 
-def _read_messages(data: dict[str, Any]) -> Told:
+def _read_messages(data: dict[str, Any]) -> EventContent:
     match data.get("type"):
         case "content_block_delta":
             delta = data.get("delta") or {}
-            return Told(delta.get("text") or delta.get("thinking") or delta.get("partial_json") or "")
+            return EventContent(delta.get("text") or delta.get("thinking") or delta.get("partial_json") or "")
         case "message_start":
             raw_usage = (data.get("message") or {}).get("usage") or {}
-            return Told("", usage=_anthropic_usage(raw_usage))
+            return EventContent("", usage=_anthropic_usage(raw_usage))
         case "message_delta":
             usage = _anthropic_usage(data.get("usage") or {})
-            return Told("", (data.get("delta") or {}).get("stop_reason"), usage)
+            return EventContent("", (data.get("delta") or {}).get("stop_reason"), usage)
         case _:
-            return Told("")
+            return EventContent("")
 
 
 def _anthropic_usage(found: dict[str, Any]) -> dict[str, int]:
     """The start has the prompt's tokens and the end the output's: the stream adds them up."""
     usage = {}
-    cached = bounds.count(found.get("cache_read_input_tokens"))
-    if prompt := bounds.count(found.get("input_tokens")):
+    cached = bounds.checked_count(found.get("cache_read_input_tokens"))
+    if prompt := bounds.checked_count(found.get("input_tokens")):
         usage["prompt"] = prompt + (cached or 0)
     if cached is not None:
         usage["cached"] = cached
-    if output := bounds.count(found.get("output_tokens")):
+    if output := bounds.checked_count(found.get("output_tokens")):
         usage["output"] = output
     return usage
 
 
-_READERS: dict[Api, Callable[[dict[str, Any]], Told]] = {
+_READERS: dict[Api, Callable[[dict[str, Any]], EventContent]] = {
     "chat": _read_chat,
     "completions": _read_completions,
     "messages": _read_messages,

@@ -1,4 +1,4 @@
-"""One request on its way: what has come back so far, and in the end whether it was an answer."""
+"""One request in flight: what has come back so far, and whether it was an answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from upright.base import bounds, units
-from upright.proof.benchmark.load.apis import Told
+from upright.proof.benchmark.load.apis import EventContent
 from upright.proof.benchmark.load.requests import Request
 from upright.proof.benchmark.load.wire import Events, Response
 
@@ -36,7 +36,7 @@ class Exchange:
         self.heard_at = 0.0
         """When something came that was worth the wait: a head, a piece of text, its end; no comment, and no blank."""
         self.received_bytes = 0
-        self.longest_bytes = bounds.most_bytes(request.output_tokens)
+        self.longest_bytes = bounds.answer_limit_bytes(request.output_tokens)
         self.times = array("d")
         """When each piece of text came."""
         self.text: list[str] = []
@@ -45,11 +45,11 @@ class Exchange:
         self.done = False
         """[DONE], or Anthropic's message_stop."""
 
-    def take(self, data: bytes, now: float, read: Callable[[bytes], Told]) -> Fault | None:
+    def take(self, data: bytes, now: float, read: Callable[[bytes], EventContent]) -> Fault | None:
         """More bytes; a fault if the server tells of an error inside its stream."""
         self.received_bytes += len(data)
         if self.received_bytes > self.longest_bytes:
-            return Fault("too long", f"more than {units.size(self.longest_bytes)} for one answer")
+            return Fault("too long", f"more than {units.format_size(self.longest_bytes)} for one answer")
         response, before = self.response, self.response.status
         body = response.feed(data)
         if response.status != before and response.status >= 200:
@@ -68,7 +68,7 @@ class Exchange:
             self.text.append(body[:2000].decode(errors="replace"))
         return None
 
-    def _note(self, told: Told, now: float) -> None:
+    def _note(self, told: EventContent, now: float) -> None:
         if told.text or told.usage or told.finish_reason is not None:
             self.heard_at = now
         if told.text:

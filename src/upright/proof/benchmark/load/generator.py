@@ -1,4 +1,4 @@
-"""A source of requests + a way of arriving -> a Tally, from raw connections that were opened first.
+"""Sends requests from a source at their arrival times, and tallies the streams.
 
 The clock is read just before a request is written and just as a piece is received; what a piece holds is parsed after
 every socket that was ready has been read, so that parsing one stream does not make the next one's clock late.
@@ -13,15 +13,15 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import cast
 
 from upright.base import bounds
 from upright.base.errors import HostError
 from upright.proof.benchmark.load.apis import LoadTarget
 from upright.proof.benchmark.load.exchange import Exchange, Fault
-from upright.proof.benchmark.load.flight import Flight
-from upright.proof.benchmark.load.open_files import allow_open_files, none_left
-from upright.proof.benchmark.load.requests import Arrivals, Landing, Request, RequestSource
+from upright.proof.benchmark.load.open_files import allow_open_files, out_of_files_error
+from upright.proof.benchmark.load.requests import Arrivals, Request, RequestResult, RequestSource
 from upright.proof.benchmark.load.tally import StreamTally
 from upright.proof.benchmark.load.wire import WireError
 
@@ -34,8 +34,8 @@ def run(
     target: LoadTarget, source: RequestSource, load: Arrivals, *,
     on_tick: Callable[[StreamTally, int], None] | None = None,
     beside: Callable[[], asyncio.Task[None]] | None = None, sample_every: int = 1,
-    on_landing: Callable[[Landing], None] | None = None,
-) -> tuple[StreamTally, Flight]:  # fmt: skip
+    on_landing: Callable[[RequestResult], None] | None = None,
+) -> tuple[StreamTally, GeneratorStats]:  # fmt: skip
     """Run to the end. `on_tick` hears of it twice a second, `on_landing` of every request when it has ended;
     `beside` starts a task that runs along and is cancelled."""
     allow_open_files(load.concurrency)
@@ -74,11 +74,11 @@ class _Generator:
         source: RequestSource,
         load: Arrivals,
         tally: StreamTally,
-        on_landing: Callable[[Landing], None] | None,
+        on_landing: Callable[[RequestResult], None] | None,
     ) -> None:
         self.target, self.source, self.load, self.tally = target, source, load, tally
         self.on_landing = on_landing or (lambda landing: None)
-        self.flight = Flight()
+        self.flight = GeneratorStats()
         self.connections: set[_Connection] = set()
         self.idle: list[_Connection] = []
         self.flying: set[_Connection] = set()
@@ -96,7 +96,7 @@ class _Generator:
 
     async def run(
         self, on_tick: Callable[[StreamTally, int], None] | None, beside: Callable[[], asyncio.Task[None]] | None
-    ) -> tuple[StreamTally, Flight]:
+    ) -> tuple[StreamTally, GeneratorStats]:
         self.loop = asyncio.get_running_loop()
         self.finished = self.loop.create_future()
         try:
@@ -152,7 +152,7 @@ class _Generator:
                 lambda: _Connection(self), self.target.host, self.target.port, ssl=self._tls
             )
         except OSError as error:
-            self.full = self.full or none_left(error, len(self.connections))
+            self.full = self.full or out_of_files_error(error, len(self.connections))
             self.refused += 1
             self._refusal = str(error)
             return None
@@ -239,7 +239,7 @@ class _Generator:
         self.tally.sent += 1
         self._clock_in(clock())
         self.tally.fail("refused", self._refusal)
-        self.on_landing(Landing(request, clock(), clock(), error="refused", words=self._refusal))
+        self.on_landing(RequestResult(request, clock(), clock(), error="refused", words=self._refusal))
         if self.refused >= _GIVE_UP_AFTER and not self.flying:
             self.over = True
         self._go_on(request, None)
@@ -326,7 +326,7 @@ class _Generator:
         answer: str | None = None
         if fault is not None:
             self.tally.fail(*fault)
-            self.on_landing(Landing(exchange.request, exchange.sent_at, now, error=fault.kind, words=fault.words))
+            self.on_landing(RequestResult(exchange.request, exchange.sent_at, now, error=fault.kind, words=fault.words))
         else:
             assert exchange.reason is not None
             answer = "".join(exchange.text)
@@ -335,7 +335,7 @@ class _Generator:
                 asked_prompt=exchange.request.prompt_tokens, text=answer,
             )  # fmt: skip
             self.on_landing(
-                Landing(
+                RequestResult(
                     exchange.request, exchange.sent_at, now, exchange.times[0], answer, exchange.reason, exchange.usage
                 )
             )
@@ -396,5 +396,19 @@ class _Generator:
         patience = self.load.patience_seconds
         if now - exchange.heard_at > patience:
             return Fault("stalled", f"nothing of an answer for {patience:g} s")
-        longest = bounds.longest_seconds(patience, exchange.request.output_tokens)
+        longest = bounds.answer_limit_seconds(patience, exchange.request.output_tokens)
         return Fault("too slow", f"no end after {longest:g} s") if now - exchange.sent_at > longest else None
+
+
+@dataclass
+class GeneratorStats:
+    """How the generator itself fared."""
+
+    in_flight_peak: int = 0
+    in_flight_mean: float = 0.0
+    lag_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    gone: bool = False
+    """The server could no longer be reached."""
+    reopened: int = 0
+    """Requests that were sent again because the server had closed an idle connection without a word."""

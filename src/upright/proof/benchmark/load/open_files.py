@@ -1,4 +1,4 @@
-"""Streams -> as many open files allowed, as far as this machine lets a process go.
+"""Raises the limit of open files for many streams.
 
 A stream is a file to the kernel, and the usual limit of a shell (1,024) is less than a benchmark opens.
 """
@@ -28,7 +28,7 @@ def allow_open_files(streams: int = 0) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def none_left(error: OSError, opened: int) -> HostError | None:
+def out_of_files_error(error: OSError, opened: int) -> HostError | None:
     """What to say if it is this machine that opens no more; None if it is somebody else's error."""
     if error.errno not in (errno.EMFILE, errno.ENFILE):
         return None

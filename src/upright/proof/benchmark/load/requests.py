@@ -24,7 +24,7 @@ class Request:
     """What follows at the same time from the same answer: sub-agents, each after a wait of its own."""
 
 
-class Landing(NamedTuple):
+class RequestResult(NamedTuple):
     """What became of one request."""
 
     request: Request

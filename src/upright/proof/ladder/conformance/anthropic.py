@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from upright.base.bounds.values import decoded
-from upright.proof.ladder.asking import Judgement
+from upright.base.bounds.bounded_json import parse_json
 from upright.proof.ladder.conformance.check import (  # fmt: skip
     CITY,
     QUESTION,
     TOKENS,
     Check,
     count_of,
-    streamed,
-    too_long,
-    uncounted,
-    verdict,
-    without,
+    judge_stream,
+    judgement_of,
+    missing_counts,
+    oversized_text,
+    wrong_fields,
 )
 from upright.proof.ladder.conformance.openai import refusal_faults
-from upright.proof.ladder.rung import Stand
+from upright.proof.ladder.observing import Judgement
+from upright.proof.ladder.rung import ProofContext
 from upright.serving.connect.streams import anthropic_blocks, anthropic_error, anthropic_faults, anthropic_overlaps
 from upright.serving.endpoint.client import Endpoint
 
@@ -30,30 +30,32 @@ _THOUGHT_TOKENS = 1_024
 """The least that the protocol lets a client ask for."""
 
 
-def _messages(stand: Stand) -> Judgement:
+def _messages(stand: ProofContext) -> Judgement:
     answer = stand.endpoint.post(MESSAGES, message_body(stand.endpoint))
-    wrong = without(answer, {"type": "message", "role": "assistant"})
+    wrong = wrong_fields(answer, {"type": "message", "role": "assistant"})
     if not isinstance(answer.get("content"), list):
         wrong.append("content is no list of blocks")
     if answer.get("stop_reason") not in _STOPS:
         wrong.append(f"stop_reason is {answer.get('stop_reason')!r}")
-    return verdict([*wrong, *uncounted(answer.get("usage"), ("input_tokens", "output_tokens"))], "a whole message")
+    return judgement_of(
+        [*wrong, *missing_counts(answer.get("usage"), ("input_tokens", "output_tokens"))], "a whole message"
+    )
 
 
-def _messages_stream(stand: Stand) -> Judgement:
-    return streamed(stand.endpoint, MESSAGES, {**message_body(stand.endpoint), "stream": True}, anthropic_faults)
+def _messages_stream(stand: ProofContext) -> Judgement:
+    return judge_stream(stand.endpoint, MESSAGES, {**message_body(stand.endpoint), "stream": True}, anthropic_faults)
 
 
-def _messages_blocks(stand: Stand) -> Judgement:
-    return streamed(stand.endpoint, MESSAGES, {**message_body(stand.endpoint), "stream": True}, anthropic_overlaps)
+def _messages_blocks(stand: ProofContext) -> Judgement:
+    return judge_stream(stand.endpoint, MESSAGES, {**message_body(stand.endpoint), "stream": True}, anthropic_overlaps)
 
 
-def _messages_tools(stand: Stand) -> Judgement:
+def _messages_tools(stand: ProofContext) -> Judgement:
     asked = {**message_body(stand.endpoint), "tools": [_TOOL], "stream": True}
-    return streamed(stand.endpoint, MESSAGES, asked, anthropic_faults)
+    return judge_stream(stand.endpoint, MESSAGES, asked, anthropic_faults)
 
 
-def _thinking(stand: Stand) -> Judgement:
+def _thinking(stand: ProofContext) -> Judgement:
     """Thoughts in blocks of their own, before the answer's. A model that does not think shows none."""
     thinking = {"type": "enabled", "budget_tokens": _THOUGHT_TOKENS}
     room = {"max_tokens": _THOUGHT_TOKENS + TOKENS, "thinking": thinking, "temperature": 1}
@@ -62,14 +64,14 @@ def _thinking(stand: Stand) -> Judgement:
     if (error_text := anthropic_error(lines)) is not None:
         return "unsupported", error_text
     if faults:
-        return verdict(faults, "")
+        return judgement_of(faults, "")
     if "thinking" not in kinds:
         return "unsupported", f"no thought came: {', '.join(kinds) or 'no block'}"
     wrong = [] if kinds[0] == "thinking" else [f"the blocks are {', '.join(kinds)}"]
-    return verdict(wrong, f"{', '.join(kinds)}: {count_of(lines)} events")
+    return judgement_of(wrong, f"{', '.join(kinds)}: {count_of(lines)} events")
 
 
-def _tool_result(stand: Stand) -> Judgement:
+def _tool_result(stand: ProofContext) -> Judgement:
     """A conversation that holds a tool's use and its result, as an agent's second request does."""
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Paris"}}
     tool_result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "18 degrees"}]}
@@ -77,17 +79,17 @@ def _tool_result(stand: Stand) -> Judgement:
     return _taken(stand, {"messages": messages, "tools": [_TOOL]}, "the result was taken")
 
 
-def _system_blocks(stand: Stand) -> Judgement:
+def _system_blocks(stand: ProofContext) -> Judgement:
     system = [{"type": "text", "text": "You are brief.", "cache_control": {"type": "ephemeral"}}]
     return _taken(stand, {"system": system}, "blocks with cache_control taken")
 
 
-def _taken(stand: Stand, more: dict[str, Any], right: str) -> Judgement:
+def _taken(stand: ProofContext, more: dict[str, Any], right: str) -> Judgement:
     answer = stand.endpoint.post(MESSAGES, {**message_body(stand.endpoint), **more})
-    return verdict([] if answer.get("type") == "message" else ["no message came"], right)
+    return judgement_of([] if answer.get("type") == "message" else ["no message came"], right)
 
 
-def _count_tokens(stand: Stand) -> Judgement:
+def _count_tokens(stand: ProofContext) -> Judgement:
     asked = {"model": stand.endpoint.model, "messages": QUESTION}
     counted = stand.endpoint.post(f"{MESSAGES}/count_tokens", asked).get("input_tokens")
     usage = stand.endpoint.post(MESSAGES, message_body(stand.endpoint)).get("usage") or {}
@@ -96,18 +98,18 @@ def _count_tokens(stand: Stand) -> Judgement:
     return "passed", f"{counted} tokens counted; the answer's usage says {usage.get('input_tokens')} beside the cached"
 
 
-def _messages_errors(stand: Stand) -> Judgement:
+def _messages_errors(stand: ProofContext) -> Judgement:
     """A prompt that is too long: {"type": "error", "error": {"type": ..., "message": ...}}, which the SDKs read."""
     if stand.target.context_tokens is None:
         return "unsupported", "the context is not known"
-    long = [{"role": "user", "content": too_long(stand.target.context_tokens)}]
+    long = [{"role": "user", "content": oversized_text(stand.target.context_tokens)}]
     status, text = stand.endpoint.exchange(MESSAGES, {**message_body(stand.endpoint), "messages": long})
     if status in (404, 405):
         return "unsupported", f"HTTP {status}"
     wrong = refusal_faults(status, text)
-    if not wrong and decoded(text).get("type") != "error":
+    if not wrong and parse_json(text).get("type") != "error":
         wrong.append("it is not of the type `error`")
-    return verdict(wrong, f"HTTP {status}, with words")
+    return judgement_of(wrong, f"HTTP {status}, with words")
 
 
 def message_body(endpoint: Endpoint) -> dict[str, Any]:

@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from upright.proof.ladder.asking import Judgement
-from upright.proof.ladder.rung import Stand
+from upright.proof.ladder.observing import Judgement
+from upright.proof.ladder.rung import ProofContext
 from upright.serving.endpoint.client import Endpoint
 
-Check = Callable[[Stand], Judgement]
+Check = Callable[[ProofContext], Judgement]
 TOKENS = 48
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 QUESTION = [{"role": "user", "content": "What is the weather in Paris?"}]
 
 
-def verdict(wrong: list[str], right: str) -> Judgement:
+def judgement_of(wrong: list[str], right: str) -> Judgement:
     return ("failed", "; ".join(dict.fromkeys(wrong))) if wrong else ("passed", right)
 
 
-def streamed(endpoint: Endpoint, path: str, body: dict[str, Any], judge: Callable[[list[str]], list[str]]) -> Judgement:
+def judge_stream(
+    endpoint: Endpoint, path: str, body: dict[str, Any], judge: Callable[[list[str]], list[str]]
+) -> Judgement:
     lines = endpoint.raw_lines(path, body)
-    return verdict(judge(lines), f"{count_of(lines)} events in order")
+    return judgement_of(judge(lines), f"{count_of(lines)} events in order")
 
 
-def too_long(context_tokens: int) -> str:
+def oversized_text(context_tokens: int) -> str:
     """Four words for each token that there is room for."""
     return "one two three four " * context_tokens
 
@@ -33,11 +35,11 @@ def count_of(lines: list[str]) -> int:
     return sum(line.startswith("data:") for line in lines)
 
 
-def without(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+def wrong_fields(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     """Fields that are not as the protocol has them."""
     return [f"{name} is {found.get(name)!r}" for name, expected in wanted.items() if found.get(name) != expected]
 
 
-def uncounted(usage: Any, names: tuple[str, ...]) -> list[str]:
+def missing_counts(usage: Any, names: tuple[str, ...]) -> list[str]:
     usage = usage if isinstance(usage, dict) else {}
     return [f"usage has no {name}" for name in names if type(usage.get(name)) is not int]

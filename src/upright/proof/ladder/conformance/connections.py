@@ -7,11 +7,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from upright.base.errors import EndpointError
-from upright.proof.ladder.asking import Judgement
 from upright.proof.ladder.conformance.anthropic import MESSAGES, message_body
-from upright.proof.ladder.conformance.check import QUESTION, Check, verdict
+from upright.proof.ladder.conformance.check import QUESTION, Check, judgement_of
 from upright.proof.ladder.conformance.openai import CHAT, chat_body
-from upright.proof.ladder.rung import Stand
+from upright.proof.ladder.observing import Judgement
+from upright.proof.ladder.rung import ProofContext
 from upright.serving.connect.streams import openai_faults
 from upright.serving.endpoint.metrics import Metrics, read_metrics
 
@@ -22,17 +22,17 @@ _FREE_SECONDS = 20.0
 _WRONG_KEY = "sk-nobody-has-this-key"
 
 
-def _bearer_key(stand: Stand) -> Judgement:
+def _bearer_key(stand: ProofContext) -> Judgement:
     """`Authorization: Bearer`, as OpenAI's clients send it, and ANTHROPIC_AUTH_TOKEN."""
     return _keyed(stand, "Authorization", "Bearer ")
 
 
-def _x_api_key(stand: Stand) -> Judgement:
+def _x_api_key(stand: ProofContext) -> Judgement:
     """As Anthropic's clients send ANTHROPIC_API_KEY."""
     return _keyed(stand, "x-api-key", "")
 
 
-def _keyed(stand: Stand, header: str, before: str) -> Judgement:
+def _keyed(stand: ProofContext, header: str, before: str) -> Judgement:
     endpoint = stand.endpoint
     if endpoint.key is None:
         return "skipped", "the server was given no key"
@@ -46,10 +46,12 @@ def _keyed(stand: Stand, header: str, before: str) -> Judgement:
     if right != 200:
         return "failed", f"HTTP {right}: {response_text[:80]}"
     wrong, _ = endpoint.exchange(path, body, headers={header: f"{before}{_WRONG_KEY}"})
-    return verdict([] if wrong in (401, 403) else [f"a wrong key is answered with HTTP {wrong}"], "read and judged")
+    return judgement_of(
+        [] if wrong in (401, 403) else [f"a wrong key is answered with HTTP {wrong}"], "read and judged"
+    )
 
 
-def _keep_alive(stand: Stand) -> Judgement:
+def _keep_alive(stand: ProofContext) -> Judgement:
     """Two whole answers over one connection; after a stream many servers close it, which clients notice."""
     body = {"model": stand.endpoint.model, "messages": QUESTION, "max_tokens": 4}
     ports = [stand.endpoint.local_port(CHAT, body) for _ in range(2)]
@@ -62,7 +64,7 @@ def _keep_alive(stand: Stand) -> Judgement:
     return "passed", f"kept after a whole answer, {'also' if kept else 'closed'} after a stream"
 
 
-def _parallel(stand: Stand) -> Judgement:
+def _parallel(stand: ProofContext) -> Judgement:
     def ask(_: int) -> list[str]:
         try:
             return openai_faults(stand.endpoint.raw_lines(CHAT, chat_body(stand.endpoint)))
@@ -73,10 +75,10 @@ def _parallel(stand: Stand) -> Judgement:
         stream_faults = list(pool.map(ask, range(_AT_ONCE)))
     broken = [faults for faults in stream_faults if faults]
     wrong = [f"{len(broken)} of {_AT_ONCE} streams at once broke: {broken[0][0]}"] if broken else []
-    return verdict(wrong, f"{_AT_ONCE} streams at once, all whole")
+    return judgement_of(wrong, f"{_AT_ONCE} streams at once, all whole")
 
 
-def _cancelled(stand: Stand) -> Judgement:
+def _cancelled(stand: ProofContext) -> Judgement:
     """Streams that are left after their first piece: the engine's own count of what runs goes back to nothing."""
     endpoint = stand.endpoint
     try:
@@ -97,10 +99,10 @@ def _cancelled(stand: Stand) -> Judgement:
     left = _settled(stand)
     running = (left.running or 0) + (left.waiting or 0)
     wrong = [] if running == 0 else [f"{running:g} of {_LEFT} streams that were left still run"]
-    return verdict(wrong, f"{_LEFT} streams left, nothing runs")
+    return judgement_of(wrong, f"{_LEFT} streams left, nothing runs")
 
 
-def _settled(stand: Stand) -> Metrics:
+def _settled(stand: ProofContext) -> Metrics:
     deadline = time.monotonic() + _FREE_SECONDS
     while True:
         now = read_metrics(stand.endpoint.text("/metrics"))

@@ -1,1 +1,1 @@
-"""Two ways to serve one model -> how far apart they are: KL divergence, top-1 agreement, flips."""
+"""How far apart two deployments of one model are: KL divergence, top-1 agreement, flips."""

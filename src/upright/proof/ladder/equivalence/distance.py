@@ -1,4 +1,4 @@
-"""Continuations of a reference and of a deployment -> how far the second is from the first, with intervals. Pure.
+"""Distance of a deployment from a reference, with intervals. Pure.
 
 Greedy answers are compared token by token up to the first one that differs: until there both read the same text, and
 the distributions of that step can be compared too. What comes after is another text, and is not counted.
@@ -33,7 +33,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedPrompt:
     """One prompt on both sides."""
 
     prompt: str
@@ -93,16 +93,16 @@ def _least_rest(missing: Sequence[float], others: float, left: float, most: floa
     return total + mass * math.log(mass / left)
 
 
-def compared(reference: Continuation, served: Continuation) -> Compared:
+def compare_prompt(reference: Continuation, served: Continuation) -> ComparedPrompt:
     divergences = []
     for place, (ours, theirs) in enumerate(zip(reference.steps, served.steps, strict=False)):
         divergences.append(divergence(ours, theirs))
         if ours[0][0] != theirs[0][0]:
-            return Compared(reference.prompt, tuple(divergences), place)
-    return Compared(reference.prompt, tuple(divergences), None)
+            return ComparedPrompt(reference.prompt, tuple(divergences), place)
+    return ComparedPrompt(reference.prompt, tuple(divergences), None)
 
 
-def distance(prompts: Sequence[Compared]) -> Distance:
+def distance(prompts: Sequence[ComparedPrompt]) -> Distance:
     """At least one step must have been compared."""
     steps = sum(prompt.steps for prompt in prompts)
     differing = sum(prompt.differs_at is not None for prompt in prompts)
@@ -115,13 +115,13 @@ def distance(prompts: Sequence[Compared]) -> Distance:
     )
 
 
-def mean_divergence(prompts: Sequence[Compared]) -> Interval:
+def mean_divergence(prompts: Sequence[ComparedPrompt]) -> Interval:
     """Mean KL a token. Tokens of one answer are not independent, so whole prompts are drawn again (bootstrap)."""
     sums = [(sum(prompt.divergences), prompt.steps) for prompt in prompts if prompt.steps]
     return _bootstrapped(sums)
 
 
-def times_as_far(first: Sequence[float], second: Sequence[float]) -> Interval:
+def distance_ratio(first: Sequence[float], second: Sequence[float]) -> Interval:
     """How many times as far the second is as the first, prompt by prompt: the geometric mean of the ratios of their KL
     divergences. Prompts differ by orders of magnitude, and both answered the same ones."""
     logs = [

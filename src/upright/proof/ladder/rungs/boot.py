@@ -6,21 +6,21 @@ import random
 
 from upright.base.errors import EndpointError
 from upright.facts.records.evidence import Observation
-from upright.proof.ladder.asking import Judgement, SentQuestion, Slot, note, observe, observe_answer, send
 from upright.proof.ladder.estimating import ProbeCost
 from upright.proof.ladder.long_text import sentence
+from upright.proof.ladder.observing import Judgement, SentQuestion, Slot, observation_of, observe, observe_answer, send
 from upright.proof.ladder.prompts import Question
 from upright.proof.ladder.rules import judge as rule
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 from upright.serving.endpoint.client import Answer
-from upright.serving.endpoint.guards.counting import miscounted, tokenizer_count, uneven
+from upright.serving.endpoint.guards.token_counts import count_mismatch, tokenizer_count, uneven_growth
 
 NAME = "boot"
 _RATE_SENTENCES = 160
 """About 2,000 tokens: long enough to be a witness, seconds even at 300 tokens a second."""
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     ours = [Probe("state", "state", _state), Probe("memory", "memory", _memory)] if stand.target.deployment else []
     return [
         *ours,
@@ -32,39 +32,39 @@ def _probes(stand: Stand) -> list[Probe]:
     ]
 
 
-def _state(stand: Stand) -> Observation:
+def _state(stand: ProofContext) -> Observation:
     deployment = stand.target.deployment
     assert deployment is not None
     took = "" if deployment.ready_seconds is None else f" after {deployment.ready_seconds} s"
     ready = deployment.state == "ready"
     reason = f"{deployment.state}{took}" + ("" if ready else f": {deployment.reason}")
-    return note(stand, Slot(NAME, "state", "state"), "passed" if ready else "failed", reason)
+    return observation_of(stand, Slot(NAME, "state", "state"), "passed" if ready else "failed", reason)
 
 
-def _memory(stand: Stand) -> Observation:
+def _memory(stand: ProofContext) -> Observation:
     """Another memory than was planned is no fault of the engine; it is said, and the next plan learns from it."""
     slot, residuals = Slot(NAME, "memory", "memory"), stand.target.residuals
     if residuals is None:
-        return note(stand, slot, "skipped", "the engine's memory could not be read back")
+        return observation_of(stand, slot, "skipped", "the engine's memory could not be read back")
     known = [line for line in residuals.lines if line.within is not None]
     inside = sum(bool(line.within) for line in known)
     reason = f"{inside} of {len(known)} terms of memory are within the plan's band (upright residuals)"
-    return note(stand, slot, "passed" if known else "skipped", reason)
+    return observation_of(stand, slot, "passed" if known else "skipped", reason)
 
 
-def _name(stand: Stand) -> Observation:
+def _name(stand: ProofContext) -> Observation:
     slot = Slot(NAME, "served name", "served name")
     try:
         names = stand.endpoint.models()
     except EndpointError as error:
-        return note(stand, slot, "failed", error.message)
+        return observation_of(stand, slot, "failed", error.message)
     if stand.endpoint.model in names:
-        return note(stand, slot, "passed", f"serves {stand.endpoint.model}", response={"models": names})
+        return observation_of(stand, slot, "passed", f"serves {stand.endpoint.model}", response={"models": names})
     reason = f"serves {', '.join(names) or 'nothing'}, not {stand.endpoint.model}"
-    return note(stand, slot, "failed", reason, response={"models": names})
+    return observation_of(stand, slot, "failed", reason, response={"models": names})
 
 
-def _first_answer(stand: Stand) -> Observation:
+def _first_answer(stand: ProofContext) -> Observation:
     """The simplest question there is, judged: /health, a name and right counts can all be had with garbage."""
     first = stand.prompts.smoke[0]
     asked = SentQuestion([{"role": "user", "content": first.ask}], max_tokens=first.max_tokens)
@@ -76,7 +76,7 @@ def _first_answer(stand: Stand) -> Observation:
     return observe(stand, Slot(NAME, "first answer", "first answer"), asked, judge)
 
 
-def _rates(stand: Stand) -> Observation:
+def _rates(stand: ProofContext) -> Observation:
     """One prompt of plain sentences: what it costs to read and to write, and how many tokens a sentence is."""
     slot = Slot(NAME, "rates", "rates")
     first = stand.prompts.smoke[0]
@@ -98,13 +98,13 @@ def _rates(stand: Stand) -> Observation:
     return seen
 
 
-def _bare_tokens(stand: Stand) -> float:
+def _bare_tokens(stand: ProofContext) -> float:
     """The same question without the sentences: the template's own tokens and the question's."""
     seen = (observation for observation in stand.observations if observation.probe == "first answer")
     return next((observation.measured.get("prompt_tokens", 0.0) for observation in seen), 0.0)
 
 
-def _filler(stand: Stand, count: int) -> list[str]:
+def _filler(stand: ProofContext, count: int) -> list[str]:
     if stand.prompts.needles is None:
         return []
     chance = random.Random(f"rates {stand.seed}")  # noqa: S311 (not a secret); new for each climb: no cache has it
@@ -115,7 +115,7 @@ def _speed(answer: Answer) -> Judgement:
     return "passed", f"answered after {answer.seconds:.2f} s, {answer.prompt_tokens:,} tokens read"
 
 
-def _count(stand: Stand) -> Observation:
+def _count(stand: ProofContext) -> Observation:
     slot = Slot(NAME, "token count", "token count")
     question: Question = stand.prompts.smoke[0]
     messages = [{"role": "user", "content": question.ask}]
@@ -126,7 +126,7 @@ def _count(stand: Stand) -> Observation:
         return _count_by_difference(stand, slot, question)
 
     def judge(answer: Answer) -> Judgement:
-        wrong = miscounted(answer.prompt_tokens or 0, expected)
+        wrong = count_mismatch(answer.prompt_tokens or 0, expected)
         return (
             ("failed", wrong) if wrong else ("passed", f"{answer.prompt_tokens} prompt tokens, as its tokenizer says")
         )
@@ -136,7 +136,7 @@ def _count(stand: Stand) -> Observation:
     return seen.model_copy(update={"guard": "count"}) if is_count else seen
 
 
-def _count_by_difference(stand: Stand, slot: Slot, question: Question) -> Observation:
+def _count_by_difference(stand: ProofContext, slot: Slot, question: Question) -> Observation:
     counts = []
     text = " ".join(_filler(stand, 8))
     try:
@@ -145,16 +145,16 @@ def _count_by_difference(stand: Stand, slot: Slot, question: Question) -> Observ
             asked = SentQuestion([{"role": "user", "content": content}], max_tokens=question.max_tokens)
             counts.append(send(stand, asked).prompt_tokens or 0)
     except EndpointError as error:
-        return note(stand, slot, "failed", error.message)
-    wrong = uneven((counts[0], counts[1], counts[2]))
+        return observation_of(stand, slot, "failed", error.message)
+    wrong = uneven_growth((counts[0], counts[1], counts[2]))
     response = {"counts": counts}
     if wrong:
-        return note(stand, slot, "failed", wrong, guard="count", response=response)
+        return observation_of(stand, slot, "failed", wrong, guard="count", response=response)
     reason = f"the same text adds {counts[1] - counts[0]} tokens each time (no tokenizer address)"
-    return note(stand, slot, "passed", reason, response=response)
+    return observation_of(stand, slot, "passed", reason, response=response)
 
 
-def _logprobs(stand: Stand) -> Observation:
+def _logprobs(stand: ProofContext) -> Observation:
     question = stand.prompts.smoke[0]
     asked = SentQuestion(
         [{"role": "user", "content": question.ask}],

@@ -6,16 +6,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from upright.facts.records.evidence import Observation
-from upright.proof.ladder.asking import Judge, Judgement, SentQuestion, Slot, note, observe
-from upright.proof.ladder.calls import judged as judged_call
+from upright.proof.ladder.cache_filling import (
+    FULL,
+    MOST_FILLERS,
+    CacheGauge,
+    filler_requests,
+    filler_shares,
+    fillers_needed,
+)
 from upright.proof.ladder.estimating import ProbeCost
-from upright.proof.ladder.filling import FULL, MOST_OTHERS, CacheGauge, others, others_needed, shares
 from upright.proof.ladder.long_text import LongText, hiding_places, lengths, long_text
+from upright.proof.ladder.observing import Judge, Judgement, SentQuestion, Slot, observation_of, observe
 from upright.proof.ladder.prompts import Dialogue, Needles, Question
 from upright.proof.ladder.rules import judge as rule
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
+from upright.proof.ladder.tool_calls import judge_calls as judged_call
 from upright.serving.endpoint.client import Answer
-from upright.serving.endpoint.guards.counting import tokenizer_count
+from upright.serving.endpoint.guards.token_counts import tokenizer_count
 
 NAME = "context"
 _LEAST_SHARE = 0.85
@@ -40,13 +47,17 @@ class _Place:
     full: bool = False
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     needles, context = stand.prompts.needles, stand.target.context_tokens
     if needles is None or context is None:
         why = (
             "the prompt set has no long texts" if needles is None else "the server does not say its context: --context"
         )
-        return [Probe("needle", "needle", lambda stand: note(stand, Slot(NAME, "needle", "needle"), "skipped", why))]
+        return [
+            Probe(
+                "needle", "needle", lambda stand: observation_of(stand, Slot(NAME, "needle", "needle"), "skipped", why)
+            )
+        ]
     probes, before = [], 0
     for length in lengths(needles, context):
         probes += _walk(needles, length, length - before)
@@ -80,7 +91,7 @@ def _full(needles: Needles, context: int, users: int) -> list[Probe]:
 
 
 def _needle(place: _Place, depth: float, cost: ProbeCost, group: str) -> Probe:
-    def ask(stand: Stand) -> Observation:
+    def ask(stand: ProofContext) -> Observation:
         """One needle at that depth. Missed, the same one is asked for again, after another question on the same text:
         it is lost when it is missed twice, and each miss is told."""
         seen = _look(stand, place, depth, again=False)
@@ -101,17 +112,17 @@ def _is_miss(seen: Observation) -> bool:
     return seen.verdict == "failed" and seen.guard is None and seen.response is not None
 
 
-def _lost(stand: Stand) -> int:
+def _lost(stand: ProofContext) -> int:
     return sum(
         observation.measured.get("misses") == 2 for observation in stand.observations if observation.rung == NAME
     )
 
 
-def _may_lose(stand: Stand) -> int:
+def _may_lose(stand: ProofContext) -> int:
     return stand.prompts.needles.may_lose if stand.prompts.needles else 0
 
 
-def _look(stand: Stand, place: _Place, depth: float, *, again: bool) -> Observation:
+def _look(stand: ProofContext, place: _Place, depth: float, *, again: bool) -> Observation:
     needles, text, count = _text(stand, place.length)
     fact = text.fact_at(depth, count)
     at = f"{100 * fact.place / count:.0f} %"
@@ -130,7 +141,7 @@ def _look(stand: Stand, place: _Place, depth: float, *, again: bool) -> Observat
 
 
 def _follow_up(place: _Place, question: Question | Dialogue, group: str) -> Probe:
-    def ask(stand: Stand) -> Observation:
+    def ask(stand: ProofContext) -> Observation:
         def judge(answer: Answer) -> Judgement:
             if isinstance(question, Dialogue):
                 return judged_call(answer, question, question.calls, stand.prompts)
@@ -144,7 +155,7 @@ def _follow_up(place: _Place, question: Question | Dialogue, group: str) -> Prob
 
 
 def _ask(
-    stand: Stand,
+    stand: ProofContext,
     place: _Place,
     question: str,
     max_tokens: int,
@@ -179,7 +190,7 @@ def _ask(
         stand.notes["shorter"] = True
         return _ask(stand, place, question, max_tokens, judge, before)
     _learn(stand, seen, needles, count)
-    notice_reading(stand, seen, place.length)
+    notice_prefix_cache(stand, seen, place.length)
     made = {"seed": stand.seed, "sentences": len(text.sentences), "hidden": stand.notes["hidden"], "first": count}
     return seen.model_copy(update={"request": {**seen.request, "long_text": made}})
 
@@ -201,7 +212,7 @@ def _is_too_long(seen: Observation, max_tokens: int) -> bool:
     return answer.finish_reason == "length" and (answer.completion_tokens or 0) < max_tokens
 
 
-def _learn(stand: Stand, seen: Observation, needles: Needles, count: int) -> None:
+def _learn(stand: ProofContext, seen: Observation, needles: Needles, count: int) -> None:
     """A longer text is the better witness for what a sentence of the next one costs."""
     tokens = seen.measured.get("prompt_tokens")
     if tokens and seen.guard is None and seen.verdict != "failed" and count > stand.notes.get("witness", 0):
@@ -209,7 +220,7 @@ def _learn(stand: Stand, seen: Observation, needles: Needles, count: int) -> Non
         stand.notes["per_sentence"] = (tokens - _ASIDE_TOKENS - _declared_tokens(stand, needles)) / count
 
 
-def notice_reading(stand: Stand, seen: Observation, length: int) -> None:
+def notice_prefix_cache(stand: ProofContext, seen: Observation, length: int) -> None:
     """The second question on a text is answered sooner, unless the server keeps no prefixes and reads it all again."""
     first = seen.measured.get("first_seconds")
     if first is None or seen.response is None:
@@ -220,7 +231,7 @@ def notice_reading(stand: Stand, seen: Observation, length: int) -> None:
         stand.rates.reads_again = not kept and first > _READ_AGAIN * before
 
 
-def _with_full_cache(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge) -> Observation:
+def _with_full_cache(stand: ProofContext, slot: Slot, asked: SentQuestion, judge: Judge) -> Observation:
     """Alone first: the fuller it gets by itself, the fewer others it takes."""
     with CacheGauge(stand.endpoint) as gauge:
         seen = observe(stand, slot, asked, judge)
@@ -233,13 +244,16 @@ def _with_full_cache(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge
     usage, count = gauge.peak or 0.0, 0
     if seen.verdict != "failed" and own < FULL:
         whole = own * asked.about_prompt_tokens / (seen.measured.get("prompt_tokens") or asked.about_prompt_tokens)
-        count = others_needed(own, whole, gauge.slots)
-        if count > MOST_OTHERS:
+        count = fillers_needed(own, whole, gauge.slots)
+        if count > MOST_FILLERS:
             reason = f"one request fills {own:.0%} of the cache: {count} more would be needed at once"
             return seen.model_copy(update={"verdict": "unsupported", "reason": reason})
         patience = 30 + 4 * count * asked.about_prompt_tokens / (stand.rates.prefill or 100)
-        for share in shares(count, own, whole):
-            with others(stand, count, share, asked.about_prompt_tokens, patience), CacheGauge(stand.endpoint) as gauge:
+        for share in filler_shares(count, own, whole):
+            with (
+                filler_requests(stand, count, share, asked.about_prompt_tokens, patience),
+                CacheGauge(stand.endpoint) as gauge,
+            ):
                 seen = observe(stand, slot, asked, judge)
             usage = gauge.peak or 0.0
             if seen.verdict == "failed" or usage >= FULL:
@@ -251,7 +265,7 @@ def _with_full_cache(stand: Stand, slot: Slot, asked: SentQuestion, judge: Judge
     return seen.model_copy(update={"reason": f"{seen.reason}, the cache {usage:.0%} full", "measured": measured})
 
 
-def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
+def _text(stand: ProofContext, length: int) -> tuple[Needles, LongText, int]:
     """The walk's text, and how many of its sentences make a prompt of that length."""
     needles, context = stand.prompts.needles, stand.target.context_tokens
     assert needles is not None
@@ -263,7 +277,7 @@ def _text(stand: Stand, length: int) -> tuple[Needles, LongText, int]:
     return needles, text, counts.setdefault(length, min(_sentences(stand, needles, length), len(text.sentences)))
 
 
-def _written(stand: Stand, needles: Needles, context: int) -> LongText:
+def _written(stand: ProofContext, needles: Needles, context: int) -> LongText:
     """Twice, where the engine's tokenizer can be asked: the first one tells what a sentence costs."""
     notes = stand.notes
     if "hidden" not in notes:  # else an interrupted climb is made again
@@ -275,12 +289,12 @@ def _written(stand: Stand, needles: Needles, context: int) -> LongText:
     return _made(stand, needles)
 
 
-def _made(stand: Stand, needles: Needles) -> LongText:
+def _made(stand: ProofContext, needles: Needles) -> LongText:
     places = hiding_places(needles.depths, stand.notes["hidden"])
     return long_text(needles, stand.notes["sentences"], stand.seed, places)
 
 
-def _sentences(stand: Stand, needles: Needles, length: int) -> int:
+def _sentences(stand: ProofContext, needles: Needles, length: int) -> int:
     """How many fit into that length, with the question and its answer."""
     room = max(needles.max_tokens, *(question.max_tokens for question in needles.follow_ups))
     tokens = min(length, (stand.target.context_tokens or length) - room)
@@ -288,11 +302,11 @@ def _sentences(stand: Stand, needles: Needles, length: int) -> int:
     return max(len(needles.depths), int((tokens - aside) / (_per_sentence(stand) * _slack(stand))))
 
 
-def _slack(stand: Stand) -> float:
+def _slack(stand: ProofContext) -> float:
     return 1.03 if "shorter" in stand.notes else 1.005
 
 
-def _count(stand: Stand, needles: Needles, text: LongText) -> None:
+def _count(stand: ProofContext, needles: Needles, text: LongText) -> None:
     """What this very text costs, where the engine's tokenizer can be asked."""
     content = f"{needles.lead}{text.beginning(len(text.sentences))}"
     counted = tokenizer_count(stand.endpoint, [{"role": "user", "content": content}])
@@ -300,7 +314,7 @@ def _count(stand: Stand, needles: Needles, text: LongText) -> None:
         stand.notes["per_sentence"] = (counted - _ASIDE_TOKENS) / len(text.sentences)
 
 
-def _per_sentence(stand: Stand) -> float:
+def _per_sentence(stand: ProofContext) -> float:
     """Facts are longer than plain sentences: a token a digit at worst, until the walk has learned its own figure."""
     learned: float | None = stand.notes.get("per_sentence")
     plain, needles = stand.tokens_per_sentence or _SENTENCE_TOKENS, stand.prompts.needles
@@ -310,7 +324,7 @@ def _per_sentence(stand: Stand) -> float:
     return plain + len(needles.keys) / sentences * (needles.digits + 4)
 
 
-def _declared_tokens(stand: Stand, needles: Needles) -> int:
+def _declared_tokens(stand: ProofContext, needles: Needles) -> int:
     """About three characters a token for the tools' JSON."""
     return len(str(stand.prompts.declared(needles.tools))) // 3 if needles.tools else 0
 

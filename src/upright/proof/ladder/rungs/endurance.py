@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from upright.facts.records.evidence import Observation
-from upright.proof.ladder.asking import Judgement, SentQuestion, Slot, note, observe_answer
 from upright.proof.ladder.estimating import ProbeCost
+from upright.proof.ladder.observing import Judgement, SentQuestion, Slot, observation_of, observe_answer
 from upright.proof.ladder.prompts import Endurance
 from upright.proof.ladder.rules import judge as rule
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 from upright.serving.endpoint.client import Answer
 
 NAME = "endurance"
@@ -17,12 +17,16 @@ _LEAST_SECONDS = 30
 """A last quarter shorter than this is too short to judge a speed by."""
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     endurance = stand.prompts.endurance
     if endurance is None:
         why = "the prompt set has no long generation"
         return [
-            Probe("long answer", "none", lambda stand: note(stand, Slot(NAME, "long answer", "none"), "skipped", why))
+            Probe(
+                "long answer",
+                "none",
+                lambda stand: observation_of(stand, Slot(NAME, "long answer", "none"), "skipped", why),
+            )
         ]
     tokens = _tokens(endurance, stand.target.context_tokens)
     cost = ProbeCost(prompt_tokens=150, answer_tokens=tokens)
@@ -33,7 +37,7 @@ def _tokens(endurance: Endurance, context_tokens: int | None) -> int:
     return endurance.tokens if context_tokens is None else min(endurance.tokens, context_tokens // 2)
 
 
-def _ask(stand: Stand, endurance: Endurance, tokens: int) -> Observation:
+def _ask(stand: ProofContext, endurance: Endurance, tokens: int) -> Observation:
     slot = Slot(NAME, "long answer", f"{tokens} tokens")
     asked = SentQuestion([{"role": "user", "content": endurance.ask}], max_tokens=tokens, stream=True)
     seen, answer = observe_answer(stand, slot, asked, lambda answer: _judged(answer, endurance, tokens))

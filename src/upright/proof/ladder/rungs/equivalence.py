@@ -11,9 +11,15 @@ from upright.base.errors import EndpointError
 from upright.base.progress import utc_now
 from upright.facts.records.evidence import Observation, Verdict
 from upright.facts.records.reference import Continuation
-from upright.proof.ladder.asking import SentQuestion, Slot, kept, note, send, was_refused
-from upright.proof.ladder.equivalence.distance import Compared, Interval, compared, distance, mean_divergence, sign_test
-from upright.proof.ladder.equivalence.expecting import TIMES, allowance
+from upright.proof.ladder.equivalence.allowance import TIMES, allowance
+from upright.proof.ladder.equivalence.distance import (
+    ComparedPrompt,
+    Interval,
+    compare_prompt,
+    distance,
+    mean_divergence,
+    sign_test,
+)
 from upright.proof.ladder.equivalence.fixed_prompts import FixedPrompt, FixedPrompts, fixed_prompts
 from upright.proof.ladder.equivalence.references import (
     CONTINUATION,
@@ -23,8 +29,9 @@ from upright.proof.ladder.equivalence.references import (
     continuations,
 )
 from upright.proof.ladder.estimating import ProbeCost
+from upright.proof.ladder.observing import SentQuestion, Slot, bounded_request, observation_of, send, was_refused
 from upright.proof.ladder.rules import judge
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 from upright.serving.endpoint.client import Answer
 
 NAME = RUNG_NAME
@@ -36,7 +43,7 @@ _CHANCE = 0.01
 """How often losses may be called more than chance where they are not."""
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     fixed = fixed_prompts(stand.prompts)
     asks = [
         Probe(
@@ -51,12 +58,14 @@ def _probes(stand: Stand) -> list[Probe]:
     return [*asks, *(Probe(check, check, _summing(check, judge_sum)) for check, judge_sum in sums.items())]
 
 
-def _asking(fixed: FixedPrompts, prompt: FixedPrompt) -> Callable[[Stand], Observation]:
-    def ask(stand: Stand) -> Observation:
+def _asking(fixed: FixedPrompts, prompt: FixedPrompt) -> Callable[[ProofContext], Observation]:
+    def ask(stand: ProofContext) -> Observation:
         slot = Slot(NAME, PROMPT, prompt.name)
         context = stand.target.context_tokens
         if context is not None and prompt.sentences * _SENTENCE_TOKENS > context:
-            return note(stand, slot, "skipped", f"its {prompt.sentences} sentences may not fit {context:,} tokens")
+            return observation_of(
+                stand, slot, "skipped", f"its {prompt.sentences} sentences may not fit {context:,} tokens"
+            )
         question = SentQuestion(
             [{"role": "user", "content": fixed.message(prompt)}],
             max_tokens=fixed.max_tokens,
@@ -69,19 +78,19 @@ def _asking(fixed: FixedPrompts, prompt: FixedPrompt) -> Callable[[Stand], Obser
             answer = send(stand, question)
         except EndpointError as error:
             verdict: Verdict = "unsupported" if was_refused(error) else "failed"
-            return note(stand, slot, verdict, error.message, at=at, seconds=time.monotonic() - started)
+            return observation_of(stand, slot, verdict, error.message, at=at, seconds=time.monotonic() - started)
         return _observed(stand, slot, fixed, answer, at)
 
     return ask
 
 
-def _observed(stand: Stand, slot: Slot, fixed: FixedPrompts, answer: Answer, at: str) -> Observation:
-    request = {**kept(answer.request), "fixed_prompts": fixed.reference}
+def _observed(stand: ProofContext, slot: Slot, fixed: FixedPrompts, answer: Answer, at: str) -> Observation:
+    request = {**bounded_request(answer.request), "fixed_prompts": fixed.reference}
     try:
         continuation = continuation_of(slot.probe, answer)
     except (NoDistributionError, ValueError) as error:
         verdict: Verdict = "unsupported" if isinstance(error, NoDistributionError) else "failed"
-        return note(
+        return observation_of(
             stand, slot, verdict, str(error), at=at, seconds=answer.seconds, request=request, response=answer.response
         )
     choice = {"message": {"content": answer.text}, "finish_reason": answer.finish_reason}
@@ -89,15 +98,17 @@ def _observed(stand: Stand, slot: Slot, fixed: FixedPrompts, answer: Answer, at:
     fields: dict[str, Any] = {"at": at, "seconds": answer.seconds, "request": request, "response": response}
     ours = _of_reference(stand).get(slot.probe)
     if ours is None:
-        return note(stand, slot, "skipped", f"{len(continuation.steps)} tokens kept; no reference has it", **fields)
-    seen = compared(ours, continuation)
+        return observation_of(
+            stand, slot, "skipped", f"{len(continuation.steps)} tokens kept; no reference has it", **fields
+        )
+    seen = compare_prompt(ours, continuation)
     figures = {"divergence": seen.divergence, "steps": float(seen.steps)}
     if seen.differs_at is not None:
         figures["differs_at"] = float(seen.differs_at)
-    return note(stand, slot, "passed", _parting(ours, continuation, seen), measured=figures, **fields)
+    return observation_of(stand, slot, "passed", _parting(ours, continuation, seen), measured=figures, **fields)
 
 
-def _parting(ours: Continuation, served: Continuation, seen: Compared) -> str:
+def _parting(ours: Continuation, served: Continuation, seen: ComparedPrompt) -> str:
     if seen.differs_at is None:
         return f"the same {seen.steps} tokens, KL {seen.divergence:.2g} nats a token"
     before, after = (side.steps[seen.differs_at][0][0] for side in (ours, served))
@@ -113,27 +124,27 @@ class _Both:
     fixed: FixedPrompts
     reference: dict[str, Continuation]
     served: dict[str, Continuation]
-    prompts: tuple[Compared, ...]
+    prompts: tuple[ComparedPrompt, ...]
 
 
-SumUp = Callable[[Stand, Slot, _Both], Observation]
+SumUp = Callable[[ProofContext, Slot, _Both], Observation]
 
 
-def _summing(check: str, judge_sum: SumUp) -> Callable[[Stand], Observation]:
-    def sum_up(stand: Stand) -> Observation:
+def _summing(check: str, judge_sum: SumUp) -> Callable[[ProofContext], Observation]:
+    def sum_up(stand: ProofContext) -> Observation:
         slot, reference, served = Slot(NAME, check, check), _of_reference(stand), continuations(stand.observations)
         if not reference:
             reason = "there is no reference to hold it against: --reference FILE, or another deployment's name"
-            return note(stand, slot, "skipped", reason)
-        pairs = tuple(compared(reference[name], served[name]) for name in reference if name in served)
+            return observation_of(stand, slot, "skipped", reason)
+        pairs = tuple(compare_prompt(reference[name], served[name]) for name in reference if name in served)
         if not any(pair.steps for pair in pairs):
-            return note(stand, slot, "skipped", "no prompt was continued with log probabilities")
+            return observation_of(stand, slot, "skipped", "no prompt was continued with log probabilities")
         return judge_sum(stand, slot, _Both(fixed_prompts(stand.prompts), reference, served, pairs))
 
     return sum_up
 
 
-def _divergence(stand: Stand, slot: Slot, both: _Both) -> Observation:
+def _divergence(stand: ProofContext, slot: Slot, both: _Both) -> Observation:
     seen, limit = distance(both.prompts), allowance(stand.target.bits)
     mean = seen.divergence
     reason = f"KL {_nats(mean)} nats a token, {seen.steps:,} tokens of {seen.prompts} prompts"
@@ -146,15 +157,17 @@ def _divergence(stand: Stand, slot: Slot, both: _Both) -> Observation:
         if any(pair.steps for pair in members):
             figures[f"{kind}_divergence"] = mean_divergence(members).estimate
     if limit is None:
-        return note(stand, slot, "passed", f"{reason}; how much its precision explains is not known", measured=figures)
+        return observation_of(
+            stand, slot, "passed", f"{reason}; how much its precision explains is not known", measured=figures
+        )
     figures["allowed"] = limit.divergence
     bits = " and ".join(f"{width:.3g}" for width in stand.target.bits)
     explained = f"{bits} bits explain up to {limit.divergence:.2g} ({TIMES:g} times what a model of 8B lost)"
     verdict: Verdict = "failed" if mean.low > limit.divergence else "passed"
-    return note(stand, slot, verdict, f"{reason}; {explained}", measured=figures)
+    return observation_of(stand, slot, verdict, f"{reason}; {explained}", measured=figures)
 
 
-def _agreement(stand: Stand, slot: Slot, both: _Both) -> Observation:
+def _agreement(stand: ProofContext, slot: Slot, both: _Both) -> Observation:
     seen, limit = distance(both.prompts), allowance(stand.target.bits)
     reason = (
         f"the same token in {100 * seen.agreement.estimate:.2f} % of steps ({100 * seen.agreement.low:.2f} to "
@@ -162,15 +175,15 @@ def _agreement(stand: Stand, slot: Slot, both: _Both) -> Observation:
     )
     figures = {**_figures("agreement", seen.agreement), "differing": float(seen.differing)}
     if limit is None:
-        return note(stand, slot, "passed", reason, measured=figures)
+        return observation_of(stand, slot, "passed", reason, measured=figures)
     verdict: Verdict = "failed" if seen.agreement.high < limit.agreement else "passed"
     figures["allowed"] = limit.agreement
-    return note(
+    return observation_of(
         stand, slot, verdict, f"{reason}; at least {100 * limit.agreement:.0f} % belong to it", measured=figures
     )
 
 
-def _flips(stand: Stand, slot: Slot, both: _Both) -> Observation:
+def _flips(stand: ProofContext, slot: Slot, both: _Both) -> Observation:
     """Tasks that the one solves and the other does not. Quantisation moves some both ways; a fault only loses."""
     tasks = [prompt for prompt in both.fixed.prompts if prompt.rule and prompt.name in both.served]
     tasks = [prompt for prompt in tasks if prompt.name in both.reference]
@@ -181,7 +194,7 @@ def _flips(stand: Stand, slot: Slot, both: _Both) -> Observation:
     reason = f"{len(lost)} of {len(tasks)} tasks lost{named}; {len(gained)} gained"
     verdict: Verdict = "failed" if sign_test(len(lost), len(gained)) < _CHANCE else "passed"
     figures = {"tasks": float(len(tasks)), "lost": float(len(lost)), "gained": float(len(gained))}
-    return note(stand, slot, verdict, reason, measured=figures)
+    return observation_of(stand, slot, verdict, reason, measured=figures)
 
 
 def _solves(both: _Both, prompt: FixedPrompt, side: dict[str, Continuation]) -> bool:
@@ -189,7 +202,7 @@ def _solves(both: _Both, prompt: FixedPrompt, side: dict[str, Continuation]) -> 
     return judge(prompt.rule, side[prompt.name].text, both.fixed.expected(prompt)) is None
 
 
-def _of_reference(stand: Stand) -> dict[str, Continuation]:
+def _of_reference(stand: ProofContext) -> dict[str, Continuation]:
     return {one.prompt: one for one in stand.options.reference.continuations} if stand.options.reference else {}
 
 

@@ -14,21 +14,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from upright.facts.records.evidence import Observation, Verdict
-from upright.proof.ladder.asking import Slot, note
-from upright.proof.ladder.crowd import SURE, CrowdRun, LoadAnswer, ask_alone, crowd
+from upright.proof.ladder.cache_filling import FULL
+from upright.proof.ladder.concurrent_load import CERTAIN_PROBABILITY, LoadAnswer, LoadRun, ask_alone, run_load
+from upright.proof.ladder.detectable_rates import ruled_out_words
 from upright.proof.ladder.estimating import ProbeCost
-from upright.proof.ladder.filling import FULL
 from upright.proof.ladder.full_cache import (
     FullCacheRun,
-    answered,
+    ask_about_text,
     ask_together,
-    users_at_once,
+    tested_concurrency,
     whole_texts,
     written_tokens,
 )
 from upright.proof.ladder.load_questions import LoadQuestion, load_questions
-from upright.proof.ladder.power import ruled_out_words
-from upright.proof.ladder.rung import LadderRung, Probe, ProofTarget, Stand
+from upright.proof.ladder.observing import Slot, observation_of
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext, ProofTarget
 from upright.proof.ladder.trends import exceeds
 
 NAME = "parallel"
@@ -69,11 +69,13 @@ class Baseline:
     """What is wrong alone already, and not by weakness."""
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     questions = load_questions(stand)
     if len(questions) < _LEAST_QUESTIONS:
         why = f"the context holds {len(questions)} of the questions, too few for a load"
-        return [Probe("alone", "alone", lambda stand: note(stand, Slot(NAME, "alone", "alone"), "skipped", why))]
+        return [
+            Probe("alone", "alone", lambda stand: observation_of(stand, Slot(NAME, "alone", "alone"), "skipped", why))
+        ]
     reading = sum(64 + question.asked.about_prompt_tokens for question in questions)
     writing = sum(question.about_tokens for question in questions)
     levels = concurrencies(stand.target.users)
@@ -97,7 +99,7 @@ def _name(level: int) -> str:
     return f"concurrency {level}"
 
 
-def _alone(stand: Stand) -> Observation:
+def _alone(stand: ProofContext) -> Observation:
     began = time.monotonic()
     stand.notes[NAME] = baseline = _measured(stand)
     slot = Slot(NAME, "alone", "alone")
@@ -116,16 +118,16 @@ def _alone(stand: Stand) -> Observation:
         verdict, reason = "failed", f"only {len(baseline.questions)} of {count} questions are answered rightly alone"
     response = {"weak": list(baseline.weak), "faults": list(baseline.faults)}
     seconds = time.monotonic() - began
-    return note(stand, slot, verdict, reason, seconds=seconds, measured=measured, response=response)
+    return observation_of(stand, slot, verdict, reason, seconds=seconds, measured=measured, response=response)
 
 
-def _measured(stand: Stand) -> Baseline:
+def _measured(stand: ProofContext) -> Baseline:
     questions = load_questions(stand)
     first = {question.name: ask_alone(stand, question, stream=False, logprobs=True) for question in questions}
     second = {question.name: ask_alone(stand, question, stream=True) for question in questions}
     right = {name for name in first if not (_is_wrong(first[name]) or _is_wrong(second[name]))}
     unequal = {name for name in first if first[name].said != second[name].said}
-    sure = {name for name in first if (first[name].sure or 0.0) >= SURE}
+    sure = {name for name in first if (first[name].sure or 0.0) >= CERTAIN_PROBABILITY}
     wrong_flips = {name for name in unequal if _is_wrong(first[name]) != _is_wrong(second[name])}
     strange = [(answer, _whose(answer, questions)) for answer in (*first.values(), *second.values())]
     faults = [f"{answer.question.name} {whose}" for answer, whose in strange if whose is not None]
@@ -143,7 +145,7 @@ def _measured(stand: Stand) -> Baseline:
     )
 
 
-def _baseline(stand: Stand) -> Baseline:
+def _baseline(stand: ProofContext) -> Baseline:
     """Measured anew in a climb that was taken up after it."""
     if NAME not in stand.notes:
         stand.notes[NAME] = _measured(stand)
@@ -173,11 +175,11 @@ def _whose(answer: LoadAnswer, questions: Sequence[LoadQuestion]) -> str | None:
     return None
 
 
-def _loading(level: int, count: int) -> Callable[[Stand], Observation]:
-    def loaded(stand: Stand) -> Observation:
+def _loading(level: int, count: int) -> Callable[[ProofContext], Observation]:
+    def loaded(stand: ProofContext) -> Observation:
         began, baseline = time.monotonic(), _baseline(stand)
         stand.tell(f"  {count} questions at concurrency {level}")
-        run = crowd(stand, baseline.questions, level, count)
+        run = run_load(stand, baseline.questions, level, count)
         differing = _differing(run, baseline)
         verdict, reason = _judged(run, baseline, differing)
         if differing:
@@ -189,12 +191,12 @@ def _loading(level: int, count: int) -> Callable[[Stand], Observation]:
         }  # fmt: skip
         response = {"differences": [_shown(answer, baseline) for answer in differing[:_KEPT]]}
         slot, seconds = Slot(NAME, "load", _name(level)), time.monotonic() - began
-        return note(stand, slot, verdict, reason, seconds=seconds, measured=measured, response=response)
+        return observation_of(stand, slot, verdict, reason, seconds=seconds, measured=measured, response=response)
 
     return loaded
 
 
-def _differing(run: CrowdRun, baseline: Baseline) -> list[LoadAnswer]:
+def _differing(run: LoadRun, baseline: Baseline) -> list[LoadAnswer]:
     """Answers that must be equal and are not; and wrong ones to several questions, where only the rule can tell."""
     answered = [answer for answer in run.answers if answer.error is None]
     exact = [
@@ -210,7 +212,7 @@ def _differing(run: CrowdRun, baseline: Baseline) -> list[LoadAnswer]:
     return [*exact, *(wrong if several and exceeds(len(wrong), len(scored), rate) else strange)]
 
 
-def _judged(run: CrowdRun, baseline: Baseline, differing: Sequence[LoadAnswer]) -> tuple[Verdict, str]:
+def _judged(run: LoadRun, baseline: Baseline, differing: Sequence[LoadAnswer]) -> tuple[Verdict, str]:
     count, errors = len(run.answers), [answer for answer in run.answers if answer.error is not None]
     at = f"at concurrency {run.concurrency}"
     refused = sum(answer.refused for answer in errors)
@@ -242,11 +244,11 @@ def _judged(run: CrowdRun, baseline: Baseline, differing: Sequence[LoadAnswer]) 
 
 
 def _full_cost(target: ProofTarget) -> ProbeCost:
-    users, context = users_at_once(target.users), target.context_tokens or 0
+    users, context = tested_concurrency(target.users), target.context_tokens or 0
     return ProbeCost(users * context, int(users * written_tokens(users, context) / users**0.5))
 
 
-def _with_full_cache(stand: Stand) -> Observation:
+def _with_full_cache(stand: ProofContext) -> Observation:
     """Every user with a text that fills his context, all at once: where no page is left, one slip gives a page twice.
 
     What is wrong then is asked alone, and once more at once if it is right there: a weak model is not a broken engine.
@@ -254,7 +256,7 @@ def _with_full_cache(stand: Stand) -> Observation:
     began, slot = time.monotonic(), Slot(NAME, _FULL_CACHE, _FULL_CACHE)
     questions = whole_texts(stand, stand.target.context_tokens or 0)
     if not questions:
-        return note(stand, slot, "skipped", "the context holds no long text")
+        return observation_of(stand, slot, "skipped", "the context holds no long text")
     stand.tell(f"  {len(questions)} texts that fill the context, at once")
     run = ask_together(stand, questions)
     wrong = [answer for answer in run.answers if answer.wrong is not None]
@@ -272,11 +274,11 @@ def _with_full_cache(stand: Stand) -> Observation:
         "differences": [{"question": seen.question.name, "under load": seen.said[:400]} for seen in sure[:_KEPT]]
     }
     seconds = time.monotonic() - began
-    return note(stand, slot, verdict, reason, seconds=seconds, measured=measured, response=response)
+    return observation_of(stand, slot, verdict, reason, seconds=seconds, measured=measured, response=response)
 
 
-def _is_right_alone(stand: Stand, seen: LoadAnswer) -> bool:
-    return not _is_wrong(answered(stand, seen.question, 1))
+def _is_right_alone(stand: ProofContext, seen: LoadAnswer) -> bool:
+    return not _is_wrong(ask_about_text(stand, seen.question, 1))
 
 
 def _judged_full(
@@ -304,14 +306,14 @@ def _judged_full(
     return "passed", f"{reason}, the cache {run.usage:.0%} full"
 
 
-def _afterwards(stand: Stand, differing: Sequence[LoadAnswer]) -> str:
+def _afterwards(stand: ProofContext, differing: Sequence[LoadAnswer]) -> str:
     """Whether it heals when the load is gone."""
     first = differing[0].question
     again = ask_alone(stand, first, stream=False)
     return "; alone it is right again" if not _is_wrong(again) else "; and it stays wrong alone"
 
 
-def _smallest(stand: Stand, baseline: Baseline, level: int) -> str:
+def _smallest(stand: ProofContext, baseline: Baseline, level: int) -> str:
     """The lowest concurrency that shows it, between the last that did not and this one."""
     below = [lower for lower in (1, *_LEVELS) if lower < level]
     low, high = below[-1], level
@@ -319,7 +321,7 @@ def _smallest(stand: Stand, baseline: Baseline, level: int) -> str:
         if high - low < 2:
             break
         middle = (low + high) // 2
-        seen = _differing(crowd(stand, baseline.questions, middle, _NARROWING_REQUESTS), baseline)
+        seen = _differing(run_load(stand, baseline.questions, middle, _NARROWING_REQUESTS), baseline)
         low, high = (low, middle) if seen else (middle, high)
     return f"; concurrency {high} is the smallest that shows it" + (f", {low} does not" if low > 1 else "")
 
@@ -333,7 +335,7 @@ def _shown(answer: LoadAnswer, baseline: Baseline) -> dict[str, Any]:
     }
 
 
-def _alone_again(stand: Stand) -> Observation:
+def _alone_again(stand: ProofContext) -> Observation:
     """A cache that a load has spoiled keeps its wrong pages."""
     began, baseline = time.monotonic(), _baseline(stand)
     seen = [ask_alone(stand, question, stream=False) for question in baseline.questions]
@@ -350,9 +352,9 @@ def _alone_again(stand: Stand) -> Observation:
         reason = (
             f"after the load {len(changed)} of {len(seen)} answers are wrong alone; {changed[0].question.name} {why}"
         )
-        return note(stand, slot, "failed", reason, seconds=seconds, response=response)
+        return observation_of(stand, slot, "failed", reason, seconds=seconds, response=response)
     reason = f"{len(seen)} answers after the load are what they were before it"
-    return note(stand, slot, "passed", reason, seconds=seconds, response=response)
+    return observation_of(stand, slot, "passed", reason, seconds=seconds, response=response)
 
 
 RUNG = LadderRung(NAME, "answers under load are what they are alone", _probes, in_order=True)

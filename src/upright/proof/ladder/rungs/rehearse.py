@@ -9,26 +9,28 @@ from __future__ import annotations
 from upright.facts.records.evidence import Observation, Verdict
 from upright.facts.records.rehearsal import Rehearsal
 from upright.facts.store import DeploymentDir, deployments
-from upright.proof.ladder.asking import Slot, note
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
+from upright.proof.ladder.observing import Slot, observation_of
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 
 NAME = "rehearse"
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     return [Probe("rehearsal", "rehearsal", _look)] if _directory(stand) is not None else []
 
 
-def _look(stand: Stand) -> Observation:
+def _look(stand: ProofContext) -> Observation:
     directory = _directory(stand)
     assert directory is not None
     rehearsal = directory.read(Rehearsal)
     reason = "; ".join(rehearsal.proved) if rehearsal.passed else f"{rehearsal.code or 'it fell'}: {rehearsal.said}"
     verdict: Verdict = "passed" if rehearsal.passed else "failed"
-    return note(stand, Slot(NAME, "rehearsal", "rehearsal"), verdict, f"by {' and '.join(rehearsal.ways)}: {reason}")
+    return observation_of(
+        stand, Slot(NAME, "rehearsal", "rehearsal"), verdict, f"by {' and '.join(rehearsal.ways)}: {reason}"
+    )
 
 
-def _directory(stand: Stand) -> DeploymentDir | None:
+def _directory(stand: ProofContext) -> DeploymentDir | None:
     named = [
         deployment_dir
         for deployment_dir in deployments()

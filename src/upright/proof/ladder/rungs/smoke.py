@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from upright.facts.records.evidence import Observation
-from upright.proof.ladder.asking import Judgement, SentQuestion, Slot, observe
 from upright.proof.ladder.estimating import THOUGHT_TOKENS, ProbeCost
+from upright.proof.ladder.observing import Judgement, SentQuestion, Slot, observe
 from upright.proof.ladder.prompts import Mode, Question
 from upright.proof.ladder.rules import judge as rule
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 from upright.serving.endpoint.client import Answer
 
 NAME = "smoke"
 _STRUCTURED = ("json", "json_schema")
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     return [
         _probe(question, number, mode, sample)
         for number, question in enumerate(stand.prompts.smoke, start=1)
@@ -30,7 +30,7 @@ def _probe(question: Question, number: int, mode: Mode, sample: int) -> Probe:
     return Probe(question.check, name, lambda stand: _ask(stand, question, name, mode, sample), cost)
 
 
-def _ask(stand: Stand, question: Question, name: str, mode: Mode, sample: int) -> Observation:
+def _ask(stand: ProofContext, question: Question, name: str, mode: Mode, sample: int) -> Observation:
     options: dict[str, object] = {}
     if question.enforce_schema:
         form = {"name": "answer", "schema": question.expect, "strict": True}
@@ -52,7 +52,7 @@ def _ask(stand: Stand, question: Question, name: str, mode: Mode, sample: int) -
     return seen
 
 
-def _is_ignored(seen: Observation, stand: Stand) -> bool:
+def _is_ignored(seen: Observation, stand: ProofContext) -> bool:
     """An answer came, and is not of that form. A server that kept to it before has not ignored it: it is broken."""
     kept = any(
         observation.check == seen.check and observation.verdict == "passed" for observation in stand.observations

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 from upright.base import units
 from upright.facts.records.evidence import Observation, Verdict
-from upright.proof.ladder.asking import Slot, note
+from upright.proof.ladder.detectable_rates import CONFIDENCE
 from upright.proof.ladder.estimating import ProbeCost
-from upright.proof.ladder.power import CONFIDENCE
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
-from upright.proof.ladder.soaking import Restarted, Soaked, SoakedRequest, kinds, soak
+from upright.proof.ladder.observing import Slot, observation_of
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
+from upright.proof.ladder.soak_load import Restarted, SoakedRequest, SoakResult, kinds, soak
 from upright.proof.ladder.trends import (
-    LEAST,
     LEAST_POINTS,
+    LEAST_SAMPLES,
     Trend,
-    allowed,
+    allowed_failures,
     blocks,
     exceeds,
     rate_found,
@@ -50,7 +50,7 @@ _CLOSED_SECONDS = 60.0
 Found = tuple[Verdict, str, dict[str, float], Any]
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     deployment = stand.target.deployment
     again = (deployment.ready_seconds if deployment and stand.options.soak.restart else None) or 0.0
     costs = {"errors": ProbeCost(seconds=stand.options.soak.seconds), "restart": ProbeCost(seconds=again)}
@@ -60,32 +60,32 @@ def _probes(stand: Stand) -> list[Probe]:
     ]
 
 
-def _judging(name: str, judge: Callable[[Stand, Soaked], Found]) -> Callable[[Stand], Observation]:
-    def judged(stand: Stand) -> Observation:
+def _judging(name: str, judge: Callable[[ProofContext, SoakResult], Found]) -> Callable[[ProofContext], Observation]:
+    def judged(stand: ProofContext) -> Observation:
         soaked = _soaked(stand)
         verdict, reason, measured, response = judge(stand, soaked)
         seconds = soaked.steady_seconds if name == "errors" else 0.0
         rounded = {key: round(figure, 6) for key, figure in measured.items()}
-        return note(
+        return observation_of(
             stand, Slot(NAME, name, name), verdict, reason, seconds=seconds, measured=rounded, response=response
         )
 
     return judged
 
 
-def _soaked(stand: Stand) -> Soaked:
+def _soaked(stand: ProofContext) -> SoakResult:
     """One load for all checks."""
     if NAME not in stand.notes:
         stand.notes[NAME] = soak(stand)
     soaked = stand.notes[NAME]
-    assert isinstance(soaked, Soaked)
+    assert isinstance(soaked, SoakResult)
     return soaked
 
 
-def _errors(stand: Stand, soaked: Soaked) -> Found:
+def _errors(stand: ProofContext, soaked: SoakResult) -> Found:
     asked, errors = soaked.asked, kinds(soaked.asked)
     count, failed = len(asked), sum(errors.values())
-    shape = f"{_counted(soaked.users, 'user')} with {units.tokens(soaked.text_tokens)} tokens each"
+    shape = f"{_counted(soaked.users, 'user')} with {units.format_tokens(soaked.text_tokens)} tokens each"
     response = {"errors": errors, "samples": soaked.samples}
     measured = {
         "requests": count, "failed": failed, "users": soaked.users, "text_tokens": soaked.text_tokens,
@@ -97,7 +97,9 @@ def _errors(stand: Stand, soaked: Soaked) -> Found:
     if _fell_silent(asked):
         return "failed", f"it fell silent after {_counted(count - failed, 'answer')}: {what}", measured, response
     if exceeds(failed, count, _BUDGET):
-        reason = f"{failed} of {count:,} requests failed, {allowed(count, _BUDGET)} are within the budget: {what}"
+        reason = (
+            f"{failed} of {count:,} requests failed, {allowed_failures(count, _BUDGET)} are within the budget: {what}"
+        )
         return "failed", reason, measured, response
     least = rate_found(count, _BUDGET)
     seen = "" if least is None else f"; {100 * least:.2g} % would have been found ({100 * CONFIDENCE:.0f} % sure)"
@@ -114,7 +116,7 @@ def _fell_silent(asked: list[SoakedRequest]) -> bool:
     return bool(stalled) and max(stalled) >= max(answered, default=0.0)
 
 
-def _answers(stand: Stand, soaked: Soaked) -> Found:
+def _answers(stand: ProofContext, soaked: SoakResult) -> Found:
     """Guards on every answer; and wrong ones must not get more on the way."""
     whole = [seen for seen in soaked.asked if seen.error is None]
     broken = [seen for seen in whole if seen.guard is not None]
@@ -139,18 +141,18 @@ def _answers(stand: Stand, soaked: Soaked) -> Found:
     return "passed", f"{sane}; {reason}", measured, response
 
 
-def _parts(soaked: Soaked) -> list[tuple[int, int]]:
+def _parts(soaked: SoakResult) -> list[tuple[int, int]]:
     """(wrong, answers) of the first round, and of each half of the steady load."""
     warm, steady = ([seen for seen in part if seen.error is None] for part in (soaked.warm, soaked.steady))
     half = len(steady) // 2
     return [(sum(seen.wrong for seen in part), len(part)) for part in (warm, steady[:half], steady[half:])]
 
 
-def _latency(stand: Stand, soaked: Soaked) -> Found:
+def _latency(stand: ProofContext, soaked: SoakResult) -> Found:
     whole = [seen for seen in soaked.steady if seen.error is None]
     ratio = slowdown((seen.at, seen.question, seen.seconds) for seen in whole)
     if ratio is None or ratio.low is None or ratio.high is None:
-        uneven = len(whole) >= max(2 * LEAST, LEAST_POINTS * soaked.questions)
+        uneven = len(whole) >= max(2 * LEAST_SAMPLES, LEAST_POINTS * soaked.questions)
         why = "came too unevenly" if uneven else "are too few"
         return "skipped", f"{len(whole):,} answers {why} to tell a start from an end", {}, None
     middle, response = median(seen.seconds for seen in whole), _series(whole)
@@ -163,7 +165,7 @@ def _latency(stand: Stand, soaked: Soaked) -> Found:
     reason = f"the last third takes {ratio.factor:.2f} times as long as the first ({ratio.low:.2f} to {ratio.high:.2f})"
     if ratio.low <= _SLOWER:
         sensitivity = f"{noticed:.1f} times would have been found"
-        return "passed", f"{reason}, median {units.duration(middle)}; {sensitivity}", measured, response
+        return "passed", f"{reason}, median {units.format_duration(middle)}; {sensitivity}", measured, response
     if (others := _others(soaked.looks)) is None:
         return "failed", reason, measured, response
     measured |= {"others_more": others.more, "others_share": others.share}
@@ -175,25 +177,27 @@ def _latency(stand: Stand, soaked: Soaked) -> Found:
     return "failed", reason, measured, response
 
 
-def _engine_memory(stand: Stand, soaked: Soaked) -> Found:
+def _engine_memory(stand: ProofContext, soaked: SoakResult) -> Found:
     return _memory(stand, soaked.looks, "the engine", lambda look: look.engine_bytes)
 
 
-def _host_memory(stand: Stand, soaked: Soaked) -> Found:
+def _host_memory(stand: ProofContext, soaked: SoakResult) -> Found:
     since = soaked.looks[0][0] + _CLOSED_SECONDS if soaked.looks else 0.0
     looks = [(at, look) for at, look in soaked.looks if at >= since]
     verdict, reason, measured, response = _memory(stand, looks, "what no program owns", lambda look: look.kernel_bytes)
     if soaked.looks and verdict == "skipped":
-        remembers = f"the kernel remembers closed connections for {units.duration(_CLOSED_SECONDS)}"
+        remembers = f"the kernel remembers closed connections for {units.format_duration(_CLOSED_SECONDS)}"
         reason = f"{remembers}; after that, {reason}"
     if soaked.looks:
         others = soaked.looks[-1][1].others_bytes - soaked.looks[0][1].others_bytes
         measured["others_growth_bytes"] = others
-        reason += f"; other programs {'+' if others >= 0 else '-'}{units.memory(abs(others))}, which is theirs"
+        reason += f"; other programs {'+' if others >= 0 else '-'}{units.format_memory(abs(others))}, which is theirs"
     return verdict, reason, measured, response
 
 
-def _memory(stand: Stand, looks: list[tuple[float, Footprint]], what: str, held: Callable[[Footprint], int]) -> Found:
+def _memory(
+    stand: ProofContext, looks: list[tuple[float, Footprint]], what: str, held: Callable[[Footprint], int]
+) -> Found:
     """Grows for sure, and so fast that the machine would not stand a week."""
     settled = looks[int(_SETTLING_SHARE * len(looks)) :]
     growth = trend([(at, float(held(look))) for at, look in settled])
@@ -207,19 +211,19 @@ def _memory(stand: Stand, looks: list[tuple[float, Footprint]], what: str, held:
         "available_bytes": left,
     }  # fmt: skip
     response = {"over_time": [[round(at, 1), round(held_bytes)] for at, held_bytes in growth.blocks]}
-    moved = f"{what} from {units.memory(growth.start)} to {units.memory(growth.end)}"
+    moved = f"{what} from {units.format_memory(growth.start)} to {units.format_memory(growth.end)}"
     if growth.low > 0 and left / growth.low < _STANDS_SECONDS:
         return "failed", f"{moved}, {_lasting(growth, left)}", measured, response
-    seen = f"growth over {units.memory(measured['bytes_per_hour_found'])} an hour would have been found"
+    seen = f"growth over {units.format_memory(measured['bytes_per_hour_found'])} an hour would have been found"
     return "passed", f"{moved}; {seen}", measured, response
 
 
 def _unjudged(looks: list[tuple[float, Footprint]]) -> str:
     """Why no trend can be told."""
-    if len(looks) < LEAST:
+    if len(looks) < LEAST_SAMPLES:
         return f"{len(looks)} looks are too few"
     gap = max(after - before for (before, _), (after, _) in pairwise(looks))
-    return f"{len(looks)} looks came too unevenly, once {units.duration(gap)} apart: was the machine too busy?"
+    return f"{len(looks)} looks came too unevenly, once {units.format_duration(gap)} apart: was the machine too busy?"
 
 
 def _weekly(left_bytes: int) -> float:
@@ -228,11 +232,13 @@ def _weekly(left_bytes: int) -> float:
 
 
 def _lasting(found: Trend, left_bytes: int) -> str:
-    hourly = f"{units.memory(3600 * found.rate)} ± {units.memory(3600 * found.half)} an hour"
-    return f"{hourly}: {units.memory(left_bytes)} are used up in {units.duration(left_bytes / found.rate)}"
+    hourly = f"{units.format_memory(3600 * found.rate)} ± {units.format_memory(3600 * found.half)} an hour"
+    return (
+        f"{hourly}: {units.format_memory(left_bytes)} are used up in {units.format_duration(left_bytes / found.rate)}"
+    )
 
 
-def _restart(stand: Stand, soaked: Soaked) -> Found:
+def _restart(stand: ProofContext, soaked: SoakResult) -> Found:
     restarted = soaked.restarted
     if restarted is None:
         why = "not ours to restart" if stand.target.keeper is None else "not wanted"
@@ -249,7 +255,7 @@ def _restart(stand: Stand, soaked: Soaked) -> Found:
     wrong = _faults(restarted)
     if wrong:
         return "failed", wrong, measured, response
-    summary = f"back after {units.duration(restarted.seconds)}: {sum(cut.values())} requests failed and"
+    summary = f"back after {units.format_duration(restarted.seconds)}: {sum(cut.values())} requests failed and"
     return (
         "passed",
         f"{summary} {len(whole)} were answered during it, {len(restarted.after)} afterwards",
@@ -311,7 +317,7 @@ def _counted(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-_CHECKS: dict[str, Callable[[Stand, Soaked], Found]] = {
+_CHECKS: dict[str, Callable[[ProofContext, SoakResult], Found]] = {
     "errors": _errors,
     "answers": _answers,
     "latency": _latency,

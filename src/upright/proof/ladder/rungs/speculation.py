@@ -1,7 +1,7 @@
 """Does speculative decoding pay on this load? Without a candidate: what the engine offers, and how to try it.
 
-The trial itself starts engines again and again, so it is a step after the climb (upright.proof.ladder.speculating); its
-verdicts are this rung's observations.
+The trial itself starts engines again and again, so it is a step after the climb
+(upright.proof.ladder.speculation_trial); its verdicts are this rung's observations.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from upright.facts.catalog.recorded_flags import nearest_flags
 from upright.facts.records.evidence import Observation, Verdict
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.speculation import Speculation, Tried
-from upright.proof.benchmark.comparison import place_words
-from upright.proof.ladder.asking import Slot, note
+from upright.proof.benchmark.comparison import shape_words
+from upright.proof.ladder.observing import Slot, observation_of
 from upright.proof.ladder.prompts import PromptSet
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 
 NAME = "speculation"
 _VERDICTS: dict[str, Verdict] = {"fell": "unsupported", "damages": "unsupported"}
 
 
-def offered(recipe: Recipe) -> tuple[Offer, ...]:
+def speculation_offers(recipe: Recipe) -> tuple[Offer, ...]:
     """What the recipe's engine offers for its model, by its version's recorded flags and the catalogue's drafts."""
     recorded = nearest_flags(recipe.engine, recipe.engine_version)
     flags = Accepted(recorded.flags, recorded.version) if recorded else Accepted(frozenset(), None)
@@ -35,7 +35,7 @@ def offered(recipe: Recipe) -> tuple[Offer, ...]:
     return offers(recipe.engine, flags, drafts=drafts, own_layers=own)
 
 
-def observed(record: Speculation, prompts: PromptSet) -> tuple[Observation, ...]:
+def trial_observations(record: Speculation, prompts: PromptSet) -> tuple[Observation, ...]:
     """The trial as evidence. What was taken back leaves a deployment that stands, so none of it is a failure of it."""
     return tuple(seen for tried in record.tried for seen in _observed(record, tried, prompts))
 
@@ -68,7 +68,7 @@ def _observed(record: Speculation, tried: Tried, prompts: PromptSet) -> Iterator
             "acceptance": cell.acceptance,
             "published_factor": cell.published.factor if cell.published else None,
         }
-        yield seen(place_words(cell.shape), verdict, f"{tried.method} {cell.reason}", figures)
+        yield seen(shape_words(cell.shape), verdict, f"{tried.method} {cell.reason}", figures)
     figures = {
         "answers": float(tried.answers),
         "answers_alike": float(tried.answers_alike),
@@ -80,20 +80,20 @@ def _observed(record: Speculation, tried: Tried, prompts: PromptSet) -> Iterator
     yield seen("outcome", _VERDICTS.get(tried.outcome, "passed"), outcome_text, figures)
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     return [Probe("offers", "offers", _offers)]
 
 
-def _offers(stand: Stand) -> Observation:
+def _offers(stand: ProofContext) -> Observation:
     recipe, slot = stand.target.recipe, Slot(NAME, "offers", "offers")
     assert recipe is not None
-    found = offered(recipe)
+    found = speculation_offers(recipe)
     engine = " ".join(filter(None, (recipe.engine, recipe.engine_version)))
     if not found:
-        return note(stand, slot, "skipped", f"{engine} offers no way to guess ahead")
+        return observation_of(stand, slot, "skipped", f"{engine} offers no way to guess ahead")
     now = f"; it runs with {running_method}" if (running_method := speculation_of(recipe)) else ""
     methods = ", ".join(offer.words for offer in found)
-    return note(stand, slot, "skipped", f"{engine} offers {methods}; try one with --speculate{now}")
+    return observation_of(stand, slot, "skipped", f"{engine} offers {methods}; try one with --speculate{now}")
 
 
 RUNG = LadderRung(

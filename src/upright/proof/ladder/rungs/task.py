@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from upright.base.bounds.values import decoded
+from upright.base.bounds.bounded_json import parse_json
 from upright.facts.records.evidence import Observation
-from upright.proof.ladder.asking import Judgement, SentQuestion, Slot, judged, note, observe_answer
 from upright.proof.ladder.estimating import ProbeCost
+from upright.proof.ladder.observing import Judgement, SentQuestion, Slot, judge_isolated, observation_of, observe_answer
 from upright.proof.ladder.prompts import Task
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
-from upright.proof.ladder.sandbox import tried
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
+from upright.proof.ladder.sandbox import run_assertions
 from upright.proof.ladder.schemas import misfit
 from upright.serving.endpoint.client import Answer
 
@@ -26,16 +26,16 @@ TOOLS: dict[str, dict[str, Any]] = {
 """What the model may do in the folder."""
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     task = stand.prompts.task
     if task is None:
         slot, why = Slot(NAME, "files", "none"), "the prompt set has no task"
-        return [Probe("files", "none", lambda stand: note(stand, slot, "skipped", why))]
+        return [Probe("files", "none", lambda stand: observation_of(stand, slot, "skipped", why))]
     cost = ProbeCost(prompt_tokens=2_500, answer_tokens=900)
     return [Probe("files", "files", lambda stand: _work(stand, task), cost)]
 
 
-def _work(stand: Stand, task: Task) -> Observation:
+def _work(stand: ProofContext, task: Task) -> Observation:
     """Answer by answer until it calls no more tools; then the tests."""
     slot, files = Slot(NAME, "files", "files"), dict(task.files)
     messages: list[dict[str, Any]] = [{"role": "user", "content": task.ask}]
@@ -46,7 +46,7 @@ def _work(stand: Stand, task: Task) -> Observation:
         if answer is None or seen.verdict != "passed":
             return seen
         if not answer.tool_calls:
-            verdict, reason = judged(lambda turn=turn: _tested(task, files, turn))  # type: ignore[misc]
+            verdict, reason = judge_isolated(lambda turn=turn: _tested(task, files, turn))  # type: ignore[misc]
             return seen.model_copy(update={"verdict": verdict, "reason": reason})
         messages.append({"role": "assistant", "content": answer.text, "tool_calls": answer.tool_calls})
         messages += _done(answer, files)
@@ -65,7 +65,7 @@ def use(function: dict[str, Any], files: dict[str, str]) -> str:
     name, raw = str(function.get("name")), function.get("arguments")
     if name not in TOOLS:
         return f"error: no tool named {name}"
-    arguments = raw if isinstance(raw, dict) else decoded(raw or "{}")
+    arguments = raw if isinstance(raw, dict) else parse_json(raw or "{}")
     if wrong := misfit(arguments, TOOLS[name]["parameters"]):
         return f"error: {wrong}"
     if name == "list_files":
@@ -81,7 +81,7 @@ def use(function: dict[str, Any], files: dict[str, str]) -> str:
 
 def _tested(task: Task, files: dict[str, str], turns: int) -> Judgement:
     for name, assertions in task.tests.items():
-        outcome = tried(files, assertions)
+        outcome = run_assertions(files, assertions)
         if not outcome.ok:
             return "failed", f"{name} fails: {outcome.reason}"
     return "passed", f"{', '.join(task.tests)} passes after {turns} answers (sandbox: {outcome.isolation})"

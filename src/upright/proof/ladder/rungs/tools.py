@@ -6,20 +6,20 @@ import re
 from typing import Any
 
 from upright.facts.records.evidence import Observation
-from upright.proof.ladder.asking import Judge, SentQuestion, Slot, note, observe_answer
-from upright.proof.ladder.calls import arguments_of, judged
+from upright.proof.ladder.detectable_rates import ruled_out_words
 from upright.proof.ladder.estimating import THOUGHT_TOKENS, ProbeCost
-from upright.proof.ladder.power import ruled_out_words
+from upright.proof.ladder.observing import Judge, SentQuestion, Slot, observation_of, observe_answer
 from upright.proof.ladder.prompts import Dialogue, ExpectedCall, Mode, PromptSet
-from upright.proof.ladder.rung import LadderRung, Probe, Stand
+from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 from upright.proof.ladder.schemas import misfit
+from upright.proof.ladder.tool_calls import arguments_of, judge_calls
 from upright.serving.endpoint.client import Answer
 
 NAME = "tools"
 _KIMI_ID = re.compile(r"functions\.[\w-]+:\d+")
 
 
-def _probes(stand: Stand) -> list[Probe]:
+def _probes(stand: ProofContext) -> list[Probe]:
     probes = [
         _probe(dialogue, number, mode, stream, sample)
         for number, dialogue in enumerate(stand.prompts.dialogues, start=1)
@@ -45,7 +45,7 @@ def _turns(dialogue: Dialogue) -> int:
     return 1 + bool(dialogue.results) + (_turns(dialogue.then) if dialogue.then else 0)
 
 
-def _converse(stand: Stand, dialogue: Dialogue, name: str, mode: Mode, stream: bool, sample: int) -> Observation:
+def _converse(stand: ProofContext, dialogue: Dialogue, name: str, mode: Mode, stream: bool, sample: int) -> Observation:
     """The whole conversation; the last answer is the observation, or the first one that is wrong."""
     slot, counts = (
         Slot(NAME, dialogue.check, name),
@@ -82,7 +82,7 @@ def _converse(stand: Stand, dialogue: Dialogue, name: str, mode: Mode, stream: b
 
 
 def _judge(dialogue: Dialogue, expected: tuple[ExpectedCall, ...], prompts: PromptSet) -> Judge:
-    return lambda answer: judged(answer, dialogue, expected, prompts)
+    return lambda answer: judge_calls(answer, dialogue, expected, prompts)
 
 
 def _results(answer: Answer, results: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -111,27 +111,29 @@ def _tally(counts: dict[str, float], answer: Answer, prompts: PromptSet, should:
         counts["calls_fit"] += fits
 
 
-def _ids(stand: Stand) -> Observation:
+def _ids(stand: ProofContext) -> Observation:
     """Kimi's template quotes the ids back to the model, and it expects `functions.NAME:INDEX`."""
     slot, ids = Slot(NAME, "ids", "ids"), []
     for seen in stand.observations:
         if seen.rung == NAME and seen.response is not None:
             ids += [call.get("id") for call in Answer({}, seen.response, 0).tool_calls]
     if not ids:
-        return note(stand, slot, "skipped", "no call was made")
+        return observation_of(stand, slot, "skipped", "no call was made")
     missing = [call_id for call_id in ids if not call_id]
     if missing:
-        return note(stand, slot, "failed", f"{len(missing)} of {len(ids)} calls have no id")
+        return observation_of(stand, slot, "failed", f"{len(missing)} of {len(ids)} calls have no id")
     own = [call_id for call_id in ids if _KIMI_ID.fullmatch(str(call_id))]
     if len(own) == len(ids):
-        return note(stand, slot, "passed", f"{len(ids)} ids are functions.NAME:INDEX")
+        return observation_of(stand, slot, "passed", f"{len(ids)} ids are functions.NAME:INDEX")
     if "kimi" in stand.endpoint.model.lower():
         odd = next(call_id for call_id in ids if not _KIMI_ID.fullmatch(str(call_id)))
-        return note(stand, slot, "failed", f"the id {odd} is not functions.NAME:INDEX, as Kimi's template expects")
-    return note(stand, slot, "passed", f"all {len(ids)} calls have an id")
+        return observation_of(
+            stand, slot, "failed", f"the id {odd} is not functions.NAME:INDEX, as Kimi's template expects"
+        )
+    return observation_of(stand, slot, "passed", f"all {len(ids)} calls have an id")
 
 
-def _figures(stand: Stand) -> Observation:
+def _figures(stand: ProofContext) -> Observation:
     """Schema accuracy of the calls that came, and F1 of calling exactly when a call was due."""
     sums: dict[str, float] = {}
     for seen in stand.observations:
@@ -142,13 +144,13 @@ def _figures(stand: Stand) -> Observation:
     hits, due, false = sums.get("did_call", 0.0), sums.get("should_call", 0.0), sums.get("false_call", 0.0)
     slot = Slot(NAME, "figures", "figures")
     if not due + calls:
-        return note(stand, slot, "skipped", "no question was asked that is due a call")
+        return observation_of(stand, slot, "skipped", "no question was asked that is due a call")
     f1 = 2 * hits / (due + hits + false)
     measured = {"schema_accuracy": fit / calls if calls else 0.0, "trigger_f1": round(f1, 4), "calls": calls}
     reason = f"schema accuracy {fit:.0f} of {calls:.0f}, trigger F1 {f1:.2f}"
     if calls and fit == calls:
         reason += f"; {ruled_out_words(int(calls))}"
-    return note(stand, slot, "passed" if calls and fit == calls else "failed", reason, measured=measured)
+    return observation_of(stand, slot, "passed" if calls and fit == calls else "failed", reason, measured=measured)
 
 
 RUNG = LadderRung(NAME, "tool calls that fit their schemas, called when due", _probes)

@@ -1,4 +1,4 @@
-"""Command -> a group of processes on some machine, its log in the deployment's directory here."""
+"""Place: a machine that runs one group of processes, with its log in the deployment's directory here."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Protocol
 
 from upright.base.host import Result
 from upright.facts.records.deployment import Process
-from upright.serving.launch.runtimes import Command, Site
+from upright.serving.launch.runtimes import Command, DeploymentPaths
 
 
 class Place(Protocol):
     """A machine as the supervisor uses it: one group of processes at a time."""
 
-    def site(self) -> Site: ...
+    def site(self) -> DeploymentPaths: ...
     def run(self, argv: Sequence[str], *, timeout_seconds: float = 60) -> Result:
         """A short command beside the engine."""
         ...

@@ -1,4 +1,4 @@
-"""Command -> shell scripts for another machine, fed through stdin, and what they print -> what it means.
+"""Shell scripts for another machine, fed through stdin, and what their output means.
 
 Plain POSIX sh with setsid and /proc. The leader of the session is a small shell that waits for the engine and writes
 its exit code; its pid, start time and boot name it, as processes are named here.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from upright.base.host import keeping_script
+from upright.base.host import environment_script
 from upright.facts.records.deployment import Process
 from upright.serving.launch.runtimes import Command
 
@@ -112,7 +112,7 @@ def verdict(said: str) -> str | None:
 
 
 def _run(command: Command) -> list[str]:
-    lines = ["exec >>log 2>&1", keeping_script(command.to, named=command.passed)]
+    lines = ["exec >>log 2>&1", environment_script(command.to, named=command.passed)]
     lines += [f"export {name}={shlex.quote(setting)}" for name, setting in command.environment.items()]
     if command.key_variable:
         lines.append(f'{command.key_variable}="$(cat key)"; export {command.key_variable}')

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from upright.base.errors import UsageError
 from upright.facts.records.recipe import Recipe
-from upright.planning.rendering.container import CACHE_FOLDER, in_container
-from upright.planning.rendering.run_options import Places, run_command
-from upright.planning.rendering.text import at_home
-from upright.serving.launch.runtimes.contract import Command, Site
+from upright.planning.rendering.container import CACHE_FOLDER, container_of
+from upright.planning.rendering.quoting import expand_home
+from upright.planning.rendering.run_options import RunPaths, run_command
+from upright.serving.launch.runtimes.contract import Command, DeploymentPaths
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class ContainerProgram:
     def program(self) -> str:
         return self.name
 
-    def command(self, recipe: Recipe, site: Site, *, container: str, label: str) -> Command:
-        cache = at_home(CACHE_FOLDER, site.home)
-        places = Places(
-            model_folder=at_home(in_container(recipe).mounts[0].source, site.home),
+    def command(self, recipe: Recipe, site: DeploymentPaths, *, container: str, label: str) -> Command:
+        cache = expand_home(CACHE_FOLDER, site.home)
+        places = RunPaths(
+            model_folder=expand_home(container_of(recipe).mounts[0].source, site.home),
             cache_folder=cache,
             key_file=site.key_file,
             user=site.user,

@@ -1,4 +1,4 @@
-"""Recipe + Site -> Command: what is run, what must be there before, and what must be gone afterwards.
+"""Runtime: the command that runs a recipe, what must be there before, and what must be gone afterwards.
 
 Every runtime is a command in the foreground: its output is the engine's log, a signal to it reaches the engine, its end
 is the engine's end. Where it runs, a runtime does not know.
@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from upright.base.host.environment import To
+from upright.base.host.environment import Recipient
 from upright.facts.records.recipe import Recipe
 
 
 @dataclass(frozen=True)
-class Site:
+class DeploymentPaths:
     """Where a deployment's files are on the machine that runs it, and whose they are."""
 
     key_file: str
@@ -36,7 +36,7 @@ class Command:
     """The variable in which the engine wants the key."""
     folders: tuple[str, ...] = ()
     """Made before it starts."""
-    to: To = "engine"
+    to: Recipient = "engine"
     """Whom it is given to, which decides what of the machine's own environment is handed on."""
     passed: tuple[str, ...] = ()
     """Variables of that environment that the person asked for besides."""
@@ -52,7 +52,7 @@ class Runtime(Protocol):
         """What must be installed besides the engine."""
         ...
 
-    def command(self, recipe: Recipe, site: Site, *, container: str, label: str) -> Command: ...
+    def command(self, recipe: Recipe, site: DeploymentPaths, *, container: str, label: str) -> Command: ...
     def present(self, recipe: Recipe) -> Sequence[str] | None:
         """Exits 0 if nothing has to be pulled; None if nothing ever has."""
         ...

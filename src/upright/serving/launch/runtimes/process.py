@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED, Recipe
-from upright.serving.launch.runtimes.contract import Command, Site
+from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED_VALUE, Recipe
+from upright.serving.launch.runtimes.contract import Command, DeploymentPaths
 
 
 class ProcessRuntime:
     name = "process"
     program: str | None = None
 
-    def command(self, recipe: Recipe, site: Site, *, container: str, label: str) -> Command:
+    def command(self, recipe: Recipe, site: DeploymentPaths, *, container: str, label: str) -> Command:
         files = {KEY_FILE: site.key_file, KEY_CONFIG: site.key_config}
         return Command(
             argv=tuple(files.get(word, word) for word in recipe.argv),
             environment={
                 variable.name: variable.value or ""
                 for variable in recipe.environment
-                if variable.value not in (KEY, PASSED)
+                if variable.value not in (KEY, PASSED_VALUE)
             },
             passed=recipe.passed,
             key_variable=next((variable.name for variable in recipe.environment if variable.value == KEY), None),

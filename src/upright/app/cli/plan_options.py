@@ -1,0 +1,211 @@
+"""Options that decide a plan, shared by the verbs that need one, and the plan and recipe made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from upright.app.cli.options import (
+    BANDWIDTH,
+    MEMORY,
+    RANKS,
+    Number,
+    engine_option,
+    goal_options,
+    port_option,
+    refuse_empty,
+    typed_words,
+    was_typed,
+)
+from upright.app.cli.output import note
+
+if TYPE_CHECKING:
+    from upright.app.cli.output import Output
+    from upright.facts.records.plan import Goal
+    from upright.planning.requests.plan_arguments import NamedBox
+    from upright.planning.requests.preparation import Prepared
+
+F = TypeVar("F", bound=Callable[..., Any])
+LIKELY_RAM = "512GB"
+RAM_UNKNOWN = "system RAM of this box is not specified: with enough of it,"
+GOAL = {
+    "context": "context_tokens",
+    "users": "users",
+    "use": "use",
+    "engine": "engine",
+    "engine_version": "engine_version",
+    "kv_dtype": "kv_dtype",
+    "tp": "tensor_parallel",
+    "pp": "pipeline_parallel",
+    "dcp": "decode_context_parallel",
+    "expert_parallel": "expert_parallel",
+    "gpu_memory_utilization": "memory_fraction",
+    "draft": "draft",
+    "acceptance": "acceptance",
+    "min_speed": "minimum_tokens_per_second",
+    "image": "image",
+    "nodes": "nodes",
+    "link": "link",
+}
+"""Options that are wishes, and the goal's fields that hold them."""
+
+MACHINE = ("box", "host_memory", "host_bandwidth")
+"""Options that say which machine."""
+PLAN_OPTIONS = (*GOAL, "host_cache", *MACHINE)
+"""Options of `plan`; `render` and `check` share them but for JUDGED."""
+GOAL_ONLY = ("use", "acceptance", "min_speed")
+"""Wishes that judge a plan and change no recipe."""
+FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
+"""Wishes that hold whatever the model is."""
+SERVING = ("port", "served_name", "model_path", "image", "vision")
+"""Options that `render` and `check` share beyond those."""
+
+
+def box_options(function: F) -> F:
+    """Which machine."""
+    for option in (
+        click.option(
+            "--host-bandwidth",
+            type=BANDWIDTH,
+            help="Bandwidth of system RAM, where the box does not say: 460GB/s, 8xDDR5-6400, or a processor "
+            "such as 'EPYC 9554'. A figure that no number of channels has in theory counts as measured.",
+        ),
+        click.option(
+            "--ram",
+            "--host-memory",
+            "host_memory",
+            type=MEMORY,
+            help="System RAM, where the box does not say: 512GB.",
+        ),
+        click.option(
+            "--box",
+            callback=refuse_empty,
+            help="A name of the catalogue, a number of GPUs such as 4x-rtx-5090, a box.json, a recording, or "
+            "ssh:HOST.  [default: this machine]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+use_option = click.option(
+    "--use",
+    type=click.Choice(["coding-agent", "chat", "batch", "long-documents"]),
+    default="coding-agent",
+    show_default=True,
+    help="The shape of the load.",
+)
+
+
+def node_options(function: F) -> F:
+    """Several boxes as one model."""
+    for option in (
+        click.option("--link", help="The network between them: a name of `upright catalog list links`."),
+        click.option("--nodes", type=click.IntRange(1, 64), default=1, help="Such boxes as one model.  [default: 1]"),
+    ):
+        function = option(function)
+    return function
+
+
+host_cache_option = click.option(
+    "--host-cache",
+    type=MEMORY,
+    help="System RAM behind the KV cache, for conversations that wait: 64GB.  [default: none, or the engine's own]",
+)
+
+
+def engine_options(function: F) -> F:
+    """Which engine, and how it divides the model and the memory: what `plan` and recipes are asked for alike."""
+    for option in (
+        host_cache_option,
+        click.option("--image", help="Container image: a name of the catalogue, NAME:TAG or a digest."),
+        click.option("--draft", is_flag=True, help="With a draft model (EAGLE3, MTP)."),
+        click.option(
+            "--gpu-memory-utilization",
+            type=Number(min=0),
+            help="Share of each GPU for the engine, whatever the engine calls it.",
+        ),
+        click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0."),
+        click.option(
+            "--expert-parallel/--no-expert-parallel",
+            default=None,
+            help="Whole experts on ranks (EP), or a slice of each.  [default: as the weights can be divided]",
+        ),
+        click.option(
+            "--dcp",
+            type=RANKS,
+            help="Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded.",
+        ),
+        click.option("--pp", type=RANKS, help="Pipeline stages."),
+        click.option("--tp", type=RANKS, help="Ranks of tensor parallelism."),
+        click.option("--engine-version", help="Only this version of it, such as 0.32.0."),
+        engine_option,
+    ):
+        function = option(function)
+    return function
+
+
+def recipe_options(function: F) -> F:
+    """Everything that decides a recipe."""
+    for option in (
+        click.option("--vision", is_flag=True, help="Serve images too; the safe start is text only."),
+        click.option(
+            "--model-path", help="Where the weights are on the target.  [default: as read, or the repository]"
+        ),
+        click.option("--served-name", help="The name that clients use."),
+        engine_options,
+        port_option,
+        node_options,
+        goal_options,
+        box_options,
+    ):
+        function = option(function)
+    return function
+
+
+def prepare_from_options(model: str, **wanted: Any) -> Prepared:
+    """The best plan and its recipe, for a box that need not be here."""
+    from upright.planning.rendering.recipe import RenderOptions
+    from upright.planning.requests.plan_arguments import make_plan_request, weights_path
+    from upright.planning.requests.preparation import prepare
+
+    request = make_plan_request(model, named_box(wanted), goal_of(wanted), host_cache_gib=wanted["host_cache"])
+    wishes = RenderOptions(
+        served_name=wanted["served_name"],
+        vision=wanted["vision"],
+        image=wanted["image"],
+        leader=wanted.get("leader") or "node-0",
+        must_be_installed=False,
+    )
+    path = wanted["model_path"]
+    return prepare(request, lambda artifact: path or weights_path(artifact), port=wanted["port"], wishes=wishes)
+
+
+def answer_objections(output: Output, model: str, made: Prepared) -> None:
+    """What stands against the plan, for a verb that was to have its recipe."""
+    from upright.app.pages.deployment_pages import objections_page
+    from upright.planning.requests.plan_request import ram_words
+
+    output.answer(made.plan, lambda console: objections_page(console, made.plan))
+    if made.ram_unknown:
+        note(f"{RAM_UNKNOWN} {ram_words(made.model)}")
+    output.next("plan", model, *typed_words(*PLAN_OPTIONS), *(("--ram", LIKELY_RAM) if made.ram_unknown else ()))
+    output.no()
+
+
+def goal_of(wanted: dict[str, Any]) -> Goal:
+    """The options that are wishes, as a Goal; the fields that are set are those that a person typed."""
+    from upright.facts.records.plan import Goal
+
+    usual = Goal()
+    wishes = {field: (option, wanted[option]) for option, field in GOAL.items() if option in wanted}
+    return Goal(**{f: wish for f, (option, wish) in wishes.items() if wish != getattr(usual, f) or was_typed(option)})
+
+
+def named_box(wanted: dict[str, Any]) -> NamedBox:
+    """The options that say which machine."""
+    from upright.planning.requests.plan_arguments import NamedBox
+
+    return NamedBox(*(wanted[option] for option in MACHINE))

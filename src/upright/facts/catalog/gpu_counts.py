@@ -1,0 +1,54 @@
+"""Boxes by a number of GPUs, such as 4x-rtx-5090, that no row describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from upright.base.units import GB, GIB
+from upright.facts.catalog.rows.base import Fact
+from upright.facts.catalog.rows.hardware import BoxRow, GpuRow
+
+_NAME = re.compile(r"([1-9]\d?)-?x-?(.+)", re.IGNORECASE)
+_MOST = 16
+"""GPUs in one machine; more are several boxes."""
+_BOARD = 8
+"""GPUs on a board with NVLink."""
+
+
+def near_gpu_counts(name: str, gpus: Iterable[GpuRow]) -> list[str]:
+    """So many of each GPU as the name says, or as a board carries: what was perhaps meant by one that is none."""
+    match = _NAME.fullmatch(name)
+    count = min(int(match[1]), _MOST) if match else None
+    return [f"{count or (_BOARD if gpu.board_nvlinks else 1)}x-{gpu.id}" for gpu in gpus]
+
+
+def box_of_gpus(name: str, find: Callable[[str], GpuRow | None]) -> BoxRow | None:
+    """None if that is not a number of GPUs that `find` knows; a GPU's name alone is one of it."""
+    match = _NAME.fullmatch(name)
+    count = int(match[1]) if match else 1
+    if count > _MOST or (gpu := find(match[2] if match else name)) is None:
+        return None
+    links = gpu.board_nvlinks
+    notes = ["Host processor and memory are left open."]
+    if links is None:
+        notes.append("How the GPUs are joined is left open.")
+    return BoxRow(
+        id=f"{count}x-{gpu.id}",
+        name=f"{count}x {gpu.name}",
+        gpu=gpu.id,
+        gpu_count=count,
+        memory_gib=_shared_memory(gpu) if count == 1 else None,
+        nvlinks=int(links.value or 0) if links else 0,
+        notes=tuple(notes),
+        grade="D",
+        sources=("a class of machine: the GPU row, counted",),
+    )
+
+
+def _shared_memory(gpu: GpuRow) -> Fact | None:
+    """System RAM of a machine whose GPU has no other memory."""
+    sold = gpu.memory_gb
+    if not gpu.unified_memory or sold.value is None:
+        return None
+    return Fact(value=sold.value * GB / GIB, grade=sold.grade, source=sold.source, note="GPU and system share it")

@@ -1,0 +1,69 @@
+"""How to install an engine on a box, the most fitting method first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from upright.base.errors import UsageError
+from upright.engines import ENGINES, engine_named
+from upright.facts import catalog
+from upright.facts.catalog.recorded_flags import recorded_versions
+from upright.facts.catalog.rows.getting import GettingRow
+from upright.facts.catalog.versions import in_range
+from upright.facts.records.box import Box
+from upright.facts.records.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class InstallMethod:
+    """One way to get an engine, with commands that can be typed."""
+
+    engine: str
+    by: str
+    about: str
+    commands: tuple[str, ...]
+    tried: str | None
+    source: str
+
+
+def install_methods(engine: str | None, box: Box) -> tuple[InstallMethod, ...]:
+    """Of one engine or of all; what this box cannot use is left out."""
+    if engine is not None and engine not in ENGINES:
+        raise UsageError(f"no engine named {engine}", hint=f"one of {', '.join(ENGINES)}")
+    wanted = tuple(ENGINES) if engine is None else (engine,)
+    return tuple(way for name in wanted for way in (*_rows(name, box), *_images(name, box)))
+
+
+def _rows(engine: str, box: Box) -> Iterator[InstallMethod]:
+    versions = recorded_versions(engine)
+    newest = versions[-1].partition("+")[0] if versions else ""
+    for row in cast("tuple[GettingRow, ...]", tuple(catalog.rows("getting").values())):
+        if row.engine == engine and row.needs_gpu in (None, bool(box.gpus)) and _for_gpus(row, box):
+            commands = tuple(command.replace("{version}", newest) for command in row.commands)
+            yield InstallMethod(engine, row.by, row.about, commands, row.tried, row.sources[0])
+
+
+def install_hint(recipe: Recipe) -> str:
+    """The engine, in a few words. They name what is for NVIDIA and CPUs: other GPUs have pages of their own."""
+    capability = recipe.circumstances.compute_capability if recipe.circumstances else None
+    if capability is None or in_range(capability, ">=1"):
+        return engine_named(recipe.engine).where_from
+    return f"upright engine how {recipe.engine}, with the same --box, has the build for {capability}"
+
+
+def _for_gpus(row: GettingRow, box: Box) -> bool:
+    """A GPU that is not known is not spoken of."""
+    capabilities = [gpu.compute_capability for gpu in box.gpus if gpu.compute_capability]
+    return not capabilities or any(in_range(capability, row.compute_capability) for capability in capabilities)
+
+
+def _images(engine: str, box: Box) -> Iterator[InstallMethod]:
+    """Upstream's images for this silicon; communities' are chosen with a plan."""
+    capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
+    runtime = next((runtime.name for runtime in box.containers if runtime.usable), "podman")
+    for image in catalog.images(engine) if capability else ():
+        if image.kind == "upstream" and capability and in_range(capability, image.compute_capability):
+            about = f"{image.about} {image.caution}" if getattr(image, "caution", None) else image.about
+            yield InstallMethod(engine, "image", about, (f"{runtime} pull {image.reference}",), None, image.sources[0])
