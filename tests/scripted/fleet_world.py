@@ -83,7 +83,7 @@ class FleetWorld:
         for module in (rolling, starting):
             patch.setattr(module, "plan_fleet", self.plan)
         patch.setattr(boxes, "start", self.start)
-        patch.setattr(boxes, "measure", lambda directory, **_: None)
+        patch.setattr(boxes, "measure_residuals", lambda directory, **_: None)
         patch.setattr(boxes, "in_flight", self.in_flight)
         patch.setattr(boxes.time, "sleep", lambda seconds: None)
         patch.setattr(starting.sentinel, "post", lambda directory: None)

@@ -96,7 +96,7 @@ def keeper(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Keepe
 @pytest.fixture
 def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No plans in another process, where a test is about something else."""
-    monkeypatch.setattr(catalogue_update, "tried", lambda *_: ())
+    monkeypatch.setattr(catalogue_update, "changed_plans", lambda *_: ())
 
 
 def pinned(keeper: Keeper, url: str | None = None, name: str = "lab", who: str = "keeper") -> None:

@@ -12,7 +12,7 @@ from upright.planning.sizing import answer
 
 def chosen(monkeypatch: pytest.MonkeyPatch, ways: list[tuple[int | None, int | None]]) -> tuple[int, int | None]:
     """(which way, its boxes) of ways that need so many by short trials, and so many by long ones."""
-    monkeypatch.setattr(answer, "roughly", lambda demand, service, near: ways[service][0])
+    monkeypatch.setattr(answer, "rough_size", lambda demand, service, near: ways[service][0])
     sizes = [None if boxes is None else SimpleNamespace(boxes=boxes) for _, boxes in ways]
 
     def size(demand: object, service: int, *, near: int, on_trial: object, most: int | None = None) -> Any:

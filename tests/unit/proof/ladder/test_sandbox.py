@@ -66,7 +66,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 
 @pytest.fixture(params=[way for way in sandboxed.WAYS if way != sandboxed.ALONE])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(sandbox, "ways", sandbox.ways)
+    monkeypatch.setattr(sandbox, "confined_starts", sandbox.ways)
     sandboxed.use(request.param)
     yield str(request.param)
     sandbox._tried_ways.cache_clear()
@@ -114,7 +114,7 @@ def test_only_the_interpreter_is_shown_of_its_prefix(tmp_path: Path) -> None:
 
 
 def test_nothing_runs_where_no_walls_can_be_built(monkeypatch: pytest.MonkeyPatch, started: set[int]) -> None:
-    monkeypatch.setattr(sandbox, "ways", lambda: iter(()))
+    monkeypatch.setattr(sandbox, "confined_starts", lambda: iter(()))
     sandbox._tried_ways.cache_clear()
     try:
         with pytest.raises(NotIsolatedError, match="bwrap is not installed"):
@@ -146,7 +146,7 @@ def test_walls_with_a_hole_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None
     """The look from inside: something in the root that does not belong there."""
     holed, modules = next(confined_starts()), sandbox._modules("answering")
     hole = modules[-1][1].replace("    _look(libc, place)", "    place['shown'] = []\n    _look(libc, place)")
-    monkeypatch.setattr(sandbox, "ways", lambda: iter([holed]))
+    monkeypatch.setattr(sandbox, "confined_starts", lambda: iter([holed]))
     monkeypatch.setattr(sandbox, "_modules", lambda role: [*modules[:-1], (modules[-1][0], hole)])
     sandbox._tried_ways.cache_clear()
     try:
