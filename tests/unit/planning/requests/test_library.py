@@ -102,7 +102,12 @@ def test_no_terminal_no_disk_no_network(tmp_path: Path):
     homes = (sys.prefix, sys.base_prefix, str(Path(upright.__file__).parent), str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-c", QUIET, *homes],
-        env={"UPRIGHT_HOME": str(tmp_path), "PATH": "/usr/bin", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            "UPRIGHT_HOME": str(tmp_path),
+            "PATH": "/usr/bin",
+            "PYTHONPATH": str(Path(upright.__file__).parents[1]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         text=True,
         timeout=60,
