@@ -83,7 +83,6 @@ def test_what_fits_instead_is_what_planning_everything_finds(box: str, ram: int 
     assert [plan.to_dict() for plan in found] == [plan.to_dict() for plan in _planned_one_by_one(box, ram, goal)]
 
 
-@pytest.mark.slow  # 2.03 in the one run by itself, 2.24 on a busy machine: twice is not reached, so .ci/full tells it
 @pytest.mark.timing
 def test_a_no_costs_at_most_twice_a_yes(tmp_path: Path) -> None:
     """Six times as much, when every model of the catalogue was planned to find two that fit."""

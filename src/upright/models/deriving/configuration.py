@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import ReadError
-from upright.base.yaml12 import from_yaml
 from upright.facts import catalog
 from upright.facts.catalog.loader import OURS
 from upright.facts.catalog.rows.architecture import ArchitectureRow
@@ -329,7 +329,7 @@ def key_aliases() -> Mapping[str, str]:
 
 @cache
 def _rows() -> dict[str, Any]:
-    content: dict[str, Any] = from_yaml((OURS / "keys.yaml").read_text(encoding="utf-8"))
+    content: dict[str, Any] = parse_json((OURS / "keys.json").read_bytes())
     return content
 
 

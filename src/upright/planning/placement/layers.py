@@ -301,9 +301,7 @@ def _stored(device: str, term: str, largest: int, why: str, basis: Basis, bands:
     best = int(largest / high)
     low = int(best * bands.low.size_factor)
     why += "; the size follows from the type"
-    return LedgerLine(
-        device=device, term=term, bytes=best, low_bytes=low, high_bytes=largest, basis=basis, why=why
-    )  # fmt: skip
+    return LedgerLine(device=device, term=term, bytes=best, low_bytes=low, high_bytes=largest, basis=basis, why=why)
 
 
 def _scratch(case: LayerCase, load: DeviceLoad, bands: _Bands) -> LedgerLine:
