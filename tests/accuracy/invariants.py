@@ -184,7 +184,7 @@ def longest_is_one(asked: Asked, plans: Sequence[Plan]) -> Iterator[str]:
             told = again[0].largest_context_tokens
             yield f"{asked}: {words(best)}: one user up to {longest:,}; asked for that, up to {told:,}"
         for rung in best.rungs:
-            alone = rung.name == "context" and best.goal.users == 1 and ", with DCP" not in rung.why
+            alone = rung.name == "context" and best.goal.users == 1 and ", with " not in rung.why
             if alone and rung.fits != (rung.context_tokens <= longest):
                 says = "fits" if rung.fits else "does not fit"
                 yield f"{asked}: {words(best)}: one user up to {longest:,}, and {rung.context_tokens:,} {says}"

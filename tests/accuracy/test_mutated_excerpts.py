@@ -134,6 +134,7 @@ def test_a_sample_is_answered_as_the_excerpt_is():
     assert changed(cases) == []
 
 
+@pytest.mark.slow
 def test_lines_that_were_broken_are_put_together_again():
     """A break may fall into the very words that tell; what is lost then is named, and is one in twenty-five at most."""
     long = [

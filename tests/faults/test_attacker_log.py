@@ -175,6 +175,7 @@ def test_a_hostile_log_takes_as_long_as_others(shape: str, ordinary_seconds: flo
     assert spent < 5 * ordinary_seconds, f"{spent:.2f} s, an ordinary log {ordinary_seconds:.2f} s"
 
 
+@pytest.mark.slow
 @pytest.mark.promise("a log of any size, and a line without an end, are read in bounded memory")
 @pytest.mark.parametrize("ending", [b"", b"\n" + FAILURE])
 def test_a_line_without_an_end_is_read_in_little_memory(tmp_path: Path, ending: bytes):
@@ -229,6 +230,7 @@ def test_an_ordinary_log_is_looked_at_whole():
     assert diagnose(io.BytesIO(log), subject="x").notes == ()
 
 
+@pytest.mark.slow
 @pytest.mark.promise("a flood of different lines hides neither the first failure nor the last")
 def test_the_sieve_keeps_every_line_that_a_pattern_matches():
     rows = [row for row in catalog.failures() if row.where != "words"]  # asked once, of a report that is no log

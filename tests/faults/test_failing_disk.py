@@ -32,6 +32,7 @@ launching = importlib.import_module("upright.serving.launch.launch")  # the room
 KEEPING = Keeping(restarts=1, question_seconds=60, hung_seconds=10, silent_seconds=60)
 
 
+@pytest.mark.slow
 def test_every_write_of_the_store_fails_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = tmp_path / "home"
     environment = {

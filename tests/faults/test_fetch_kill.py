@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.loopback_hub import LoopbackHub, sha256
 from upright.serving.fetch.download import WRITE_BYTES
 from upright.serving.fetch.partial import CHUNK_BYTES
@@ -39,6 +41,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_killed_and_interrupted_twenty_times(tmp_path: Path) -> None:
     chance = random.Random(20)
     repository = tmp_path / "repository"

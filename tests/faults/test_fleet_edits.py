@@ -165,6 +165,7 @@ def edited(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int,
     return commands, world
 
 
+@pytest.mark.slow
 def test_forty_edits(tmp_path, monkeypatch):
     monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path))
     edited(40, SEED, monkeypatch)

@@ -60,6 +60,7 @@ def test_kill_nine_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixtu
         print(f"acknowledged, none lost; {torn} torn tails, all repaired and reported")
 
 
+@pytest.mark.slow
 def test_kill_nine_in_the_middle_of_a_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Aimed: killed the moment the file grows, while the kernel still copies the line."""
     chance = random.Random(4711)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from upright.base.units import format_tokens
 from upright.facts.records.model import Model
-from upright.facts.records.plan import Goal, Plan, Rung
+from upright.facts.records.plan import Goal, Parallel, Plan, Rung
 from upright.planning.choosing.engine_constraints import FORBIDDEN
 from upright.planning.placement.engine_support import ranks_of
 from upright.planning.placement.gpu_memory_utilization import gpu_share
@@ -77,11 +77,22 @@ def _memory(plan: Plan, planner: Planner) -> Iterator[Rung]:
         yield Rung(name="memory", context_tokens=plan.context_tokens, fits=more.fits, why=why)
 
 
+def _spread_otherwise(now: Parallel, then: Parallel) -> str:
+    """What else must change: a length that only another spread holds is no length of this one."""
+    ranks = (
+        ("DCP", now.decode_context, then.decode_context),
+        ("TP", now.tensor, then.tensor),
+        ("PP", now.pipeline, then.pipeline),
+    )
+    changed = [f"{name} {wanted}" for name, has, wanted in ranks if wanted != has]
+    return f", with {' and '.join(changed)}" if changed else ""
+
+
 def _context(plan: Plan, context: int, planner: Planner) -> Rung:
     reason = "the goal" if context == plan.context_tokens else f"{format_tokens(context)} tokens for each user"
     if context * plan.goal.users <= plan.kv.low_tokens:
         return Rung(name="context", context_tokens=context, fits=True, why=reason)
     other = planner(plan.goal.model_copy(update={"context_tokens": context, "engine": plan.engine}))
-    if other.fits and other.parallel.decode_context > plan.parallel.decode_context:
-        reason += f", with DCP {other.parallel.decode_context}"
+    if other.fits:
+        reason += _spread_otherwise(plan.parallel, other.parallel)
     return Rung(name="context", context_tokens=context, fits=other.fits, why=reason)

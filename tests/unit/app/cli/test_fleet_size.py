@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.golden.deployments import recipe
 from upright.facts import catalog
 from upright.facts.records.benchmark import Benchmark, Cell, Machine, Shape, Spread
@@ -38,6 +40,7 @@ def test_the_page_fits_in_80_columns(upright):
     assert "spare" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_box_is_planned_for_as_many_at_once_as_need_the_fewest_boxes(upright, tmp_path):
     box = ("--box", "8x-rtx-pro-6000-server")
     done = upright("fleet", "size", "kimi-k2.6", *box, "--users", "14")

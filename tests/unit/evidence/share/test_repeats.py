@@ -129,6 +129,7 @@ def known_claim(tmp_path_factory: pytest.TempPathFactory, keys: Path) -> Path:
     return placed(tmp_path_factory.mktemp("claim"), "claim", copied(), keys / "author")
 
 
+@pytest.mark.slow
 @given(there=FIGURES, here=FIGURES)
 def test_the_ratio_is_the_one_of_the_two_figures_that_are_printed(
     known_claim: Path, there: list[float], here: list[float]

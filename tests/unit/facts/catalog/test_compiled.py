@@ -67,6 +67,7 @@ def test_a_folder_that_cannot_be_written_is_no_concern(place: Path):
     assert compiled.kept_rows(PATH, TEXT) is None
 
 
+@pytest.mark.slow
 def test_a_built_wheel_has_every_row_and_starts_without_yaml(tmp_path: Path):
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)

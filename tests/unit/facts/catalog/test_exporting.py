@@ -13,6 +13,7 @@ from upright.facts.catalog.exporting import INDEX, export_files
 from upright.facts.catalog.loader import KINDS, rows, rows_of_file
 
 
+@pytest.mark.slow
 def test_every_kind_comes_back_as_it_was(tmp_path: Path) -> None:
     files = export_files("1.0")
     index = json.loads(files.pop(INDEX))

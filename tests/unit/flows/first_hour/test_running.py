@@ -115,6 +115,7 @@ def test_what_stands_on_a_step_that_failed_is_not_begun(tmp_path: Path) -> None:
     assert any(check.verdict == "wrong" and "it ended at once" in check.why for check in done.test.checks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_killed_ten_times_it_goes_on_and_repeats_nothing_that_ended(seed: int, tmp_path: Path) -> None:
     chance, clock, attempts, ended = random.Random(seed), Clock(), Counter[str](), Counter[str]()

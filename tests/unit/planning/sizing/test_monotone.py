@@ -91,6 +91,7 @@ def test_twenty_people_need_no_more_boxes_than_twenty_two() -> None:
     assert counts == sorted(counts)
 
 
+@pytest.mark.slow
 def test_more_people_and_better_boxes_a_sample() -> None:
     """Of the first thirty five were wrong; these are two of them."""
     assert judge((3, 14)) == []

@@ -82,6 +82,7 @@ def test_queued_requests_are_not_concurrency(place: DeploymentDir):
     assert cell.marks[0].startswith("queued: the engine worked on 2 of 8 at most")
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_in_the_middle(place: DeploymentDir):
     """What was measured stays; a run with the same server back measures what is missing, and that alone."""
     there = replace(QUICK, port=free_port())
@@ -103,6 +104,7 @@ def test_a_server_that_dies_in_the_middle(place: DeploymentDir):
     assert not again.unfinished
 
 
+@pytest.mark.slow
 def test_a_reader_that_stands_still_is_marked(url: str, place: DeploymentDir):
     """The server wrote in time, and nobody was there to read: that is no latency of the server's."""
     slow = [2.0]
@@ -124,6 +126,7 @@ def stood_still(cell: Cell) -> float:
     return max((float(match[1]) for match in told if match), default=0.0)
 
 
+@pytest.mark.slow
 def test_a_budget_is_kept_and_what_is_left_is_measured_by_the_same_command(place: DeploymentDir):
     """Answers that take longer than all of the budget: warm-ups are in it, and what is promised to later cells."""
     with scheduled(command(Schedule(ttft_seconds=0.3, itl_seconds=0.1))) as url:
@@ -141,6 +144,7 @@ def test_a_budget_is_kept_and_what_is_left_is_measured_by_the_same_command(place
     assert len(again.cells) > len(record.cells)
 
 
+@pytest.mark.slow
 def test_the_first_stands_around_the_others_and_one_that_falls_is_left_out(url: str, place: DeploymentDir):
     """a, b, c, a: each start once, and c cannot be started."""
     entered: list[str] = []
@@ -163,6 +167,7 @@ def test_the_first_stands_around_the_others_and_one_that_falls_is_left_out(url: 
     assert record.subjects == {"a": "as it is", "b": "with b", "c": "with c"}
 
 
+@pytest.mark.slow
 def test_starts_take_what_they_take_and_none_of_the_budget(
     url: str, place: DeploymentDir, monkeypatch: pytest.MonkeyPatch
 ):
@@ -187,6 +192,7 @@ def test_the_knee_is_where_the_slots_are(place: DeploymentDir):
     assert [cell.shape.concurrency for cell in record.cells] == [1, 2, 4, 8]
 
 
+@pytest.mark.slow
 def test_a_matrix_is_bounded_by_the_cache(url: str, place: DeploymentDir):
     row = workload("matrix").model_copy(update={"contexts": (64, 512), "concurrency": (1, 8), "output_tokens": 4})
     known = KnownEndpoint(LoadTarget(url, "scheduled"), "scheduled", pool_tokens=1000)

@@ -122,6 +122,7 @@ def test_a_tool_that_is_not_there_or_fails(tmp_path: Path):
         drive("vllm", LoadTarget("http://127.0.0.1:9", "m"), SHAPE, program=str(broken))
 
 
+@pytest.mark.slow
 def test_import_and_report(upright: Upright, tmp_path: Path):
     """The two published tables, side by side on a page that says whose they are."""
     for name in ("kimi-k2-thinking-nvfp4", "kimi-k2.5-int4"):

@@ -164,6 +164,7 @@ def test_a_needle_that_is_missed_once_is_asked_for_again_and_told() -> None:
 RARE = 0.005
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "rung"), [("broken json", "smoke"), ("broken arguments", "tools")])
 def test_a_rare_fault_is_seen_whenever_it_is_there(kind: Kind, rung: str) -> None:
     """0.5 % of answers: 598 samples hold one with 95 % (the binomial law); each one that they hold is noticed."""

@@ -237,6 +237,7 @@ def test_an_engine_that_falls_silent_is_found(after: float, users: int) -> None:
     assert re.match(r"it fell silent after \d+ answers?: stalled \(", errors.reason)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_request_that_is_left_without_an_end_by_a_restart_is_found() -> None:
     engine = _Hangs(TINY)
@@ -267,6 +268,7 @@ def test_an_engine_that_does_not_come_back_is_named() -> None:
     assert failed(seen) == {"restart": "it did not come back: tiny-kimi did not come up: no memory left"}
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_broken_after_its_restart_is_named() -> None:
     engine = ScriptedEngine(TINY)
 

@@ -181,6 +181,7 @@ def test_a_trial_that_was_killed_is_undone(directory: DeploymentDir) -> None:
     assert status(directory).state == "ready"
 
 
+@pytest.mark.slow
 def test_a_trial_that_was_killed_between_two_engines_is_undone(directory: DeploymentDir) -> None:
     """As a kill leaves it after the one was stopped, and before the other's recipe was written."""
     good = directory.read(Recipe)
@@ -228,6 +229,7 @@ def test_a_trial_that_was_killed_is_undone_by_a_newer_upright_too(
     assert [recipe.reference for recipe in restarted] == [good.reference]
 
 
+@pytest.mark.slow
 def test_an_interrupted_trial_ends_on_the_last_good_recipe(directory: DeploymentDir) -> None:
     before = running(directory)
 

@@ -80,6 +80,7 @@ def compared(tmp_path: Path, size_bytes: int) -> tuple[float, float]:
     return ours, theirs
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("grep") is None, reason="there is no grep")
 def test_fifty_megabytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     with capsys.disabled():
