@@ -31,7 +31,7 @@ def test_what_check_leaves_to_ci_is_there() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("words", [("attic",), ("facts", "base"), ("",)])
+@pytest.mark.parametrize("words", [("attic",), ("facts", "base"), ("facts base",), ("",)])
 def test_another_word_is_told_what_the_wings_are(words: tuple[str, ...]) -> None:
     done = check(*words)
     assert done.returncode == 2
