@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from tests.programs import needs
+
 _TELLS = '#!/bin/sh\n{ printf "%s\\0" "$@"; printf "\\0\\0"; env -0; } >"$TOLD"\n'
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
 
@@ -46,7 +48,7 @@ def by_bash(script: str, folder: Path, path: Path) -> tuple[list[str], dict[str,
 
 def by_systemd(units: Mapping[str, str], folder: Path) -> dict[str, list[list[str]]]:
     """Unit -> its command lines as systemd read them, every Exec key in order. What it complains of fails the test."""
-    assert shutil.which("systemd-analyze"), "systemd-analyze is missing; .ci/run installs it"
+    needs("systemd-analyze")
     place = folder / "units"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()

@@ -1,11 +1,14 @@
-"""A script of ours that makes something real (an engine, an image, a generator) -> where it is."""
+"""What is real in a test: made by a script of ours (an engine, an image, a generator), or a program of the machine."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,3 +23,13 @@ def made_by(script: str, **environment: str) -> str:
         )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
+
+
+def needs(program: str) -> None:
+    """A newcomer's machine may be without it and the test is skipped; with CI=true it fails."""
+    if shutil.which(program):
+        return
+    without = f"{program} is missing; .ci/run installs it"
+    if os.environ.get("CI") == "true":
+        pytest.fail(without)
+    pytest.skip(without)

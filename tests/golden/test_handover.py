@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.golden.deployments import recipe as published
+from tests.programs import needs
 from tests.unit.planning.rendering.test_nodes import of_nodes
 from upright.base.errors import UsageError
 from upright.base.host import LocalHost
@@ -153,6 +154,7 @@ def test_the_chart_has_every_value():
 
 
 def test_shellcheck_takes_the_sbatch_script(tmp_path: Path):
+    needs("shellcheck")
     made = for_cluster(FLEET, "slurm", plans())
     assert set(made.files) == {"engines.sbatch", "serve-alpha.sh", "serve-beta.sh"}
     (tmp_path / "engines.sbatch").write_text(made.files["engines.sbatch"])

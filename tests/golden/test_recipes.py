@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+
+from tests.programs import needs
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDEN = ROOT / "tests/golden/recipes"
@@ -34,14 +35,14 @@ def test_the_scripts_of_the_published_runs_are_all_there():
 
 @pytest.mark.parametrize("path", SHELL, ids=lambda path: path.name)
 def test_shellcheck(path: Path):
-    _tool("shellcheck")
+    needs("shellcheck")
     done = subprocess.run(["shellcheck", path], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_systemd(path: Path):
-    _tool("systemd-analyze")
+    needs("systemd-analyze")
     done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert path.stem not in done.stderr
@@ -145,7 +146,3 @@ def test_a_script_makes_its_own_key_once_and_for_its_owner_alone(tmp_path: Path)
     assert key.stat().st_mode & 0o077 == 0
     subprocess.run(["bash", script], check=True, capture_output=True, env=variables)
     assert key.read_text() == first
-
-
-def _tool(name: str) -> None:
-    assert shutil.which(name), f"{name} is missing; .ci/run installs it"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.programs import needs
 from upright.facts.catalog import get
 from upright.facts.catalog.recorded_flags import recorded_flags
 from upright.facts.catalog.rows.usage import UsageRow
@@ -46,11 +47,13 @@ def test_no_file_holds_the_key(to: str):
 
 
 def test_shellcheck():
+    needs("shellcheck")
     done = subprocess.run(["shellcheck", GOLDEN / "router.sh"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
 def test_systemd():
+    needs("systemd-analyze")
     unit = GOLDEN / "kimi-router.service"
     done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

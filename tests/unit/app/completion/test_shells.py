@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import run
+from tests.programs import needs
 from upright.app.completion import SHELLS, Completion, OptionWords, VerbWords
 from upright.app.completion.words import plain
 
@@ -68,6 +69,7 @@ def test_bash_offers_what_can_follow(scripts: dict[str, Path], environment: dict
 
 
 def test_fish_offers_what_can_follow(scripts: dict[str, Path], environment: dict[str, str]):
+    needs("fish")
     asked = "".join(f"echo '== '; complete -C '{line}';" for line, _ in LINES)
     done = subprocess.run(
         ["fish", "-N", "-c", f"source {scripts['fish']}; {asked}"],
@@ -82,6 +84,7 @@ TERMINALS = {"bash": ("bash", "--norc", "--noprofile", "-i"), "zsh": ("zsh", "-f
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_a_tab_in_a_terminal_completes(shell: str, scripts: dict[str, Path], environment: dict[str, str]):
+    needs(shell)
     with terminal(TERMINALS[shell], environment) as screen:
         typed(screen, f"PS1='> '; source {scripts[shell]}\n", "> ")
         for line, wanted in LINES:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import needs
 from upright.facts.records.fleet import Fleet
 from upright.flows.fleet import sentinel
 from upright.flows.fleet.directory import FleetDir
@@ -62,6 +63,7 @@ def test_two_watch_and_each_starts_the_other_again(directory: FleetDir):
 
 
 def test_systemd_keeps_it_where_it_is(directory: FleetDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    needs("systemd-analyze")
     calls = tmp_path / "calls"
     program = tmp_path / "bin/systemctl"
     program.parent.mkdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from tests.golden.deployments import PUBLISHED, recipe
+from tests.programs import needs
 from upright.base.errors import UsageError
 from upright.facts import catalog
 from upright.facts.catalog.model_records import records
@@ -150,7 +150,7 @@ def test_no_word_starts_a_line_of_its_own(name: str, target: str, tmp_path: Path
     text = TARGETS[target].write(found.model_copy(update=changes))
     assert not [line for line in text.splitlines() if line.lstrip().startswith("touch")]
     if target == "systemd":
-        assert shutil.which("systemd-analyze"), "systemd-analyze is missing; .ci/run installs it"
+        needs("systemd-analyze")
         unit = tmp_path / "nice.service"
         unit.write_text(text)
         done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)

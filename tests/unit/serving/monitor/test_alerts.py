@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.programs import needs
 from tests.unit.serving.monitor.targets import target
 from upright.serving.monitor.files import MonitorOptions, monitoring_files
 from upright.serving.monitor.target import MetricsTarget
@@ -141,6 +142,7 @@ def _written(subject: MetricsTarget, folder: Path) -> str:
 
 
 def _run(test: dict[str, Any], folder: Path) -> None:
+    needs("promtool")
     file = folder / "test.yml"
     file.write_text(yaml.safe_dump(test))
     done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)

@@ -16,6 +16,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models import units
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from tests.programs import needs
 from tests.unit.serving.monitor.targets import ENGINES, KEY, everything, target
 from upright.base.errors import UsageError
 from upright.facts.catalog.recorded_metrics import nearest_metrics, recorded_versions
@@ -45,6 +46,7 @@ def mixed() -> dict[str, str]:
 
 
 def promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    needs("promtool")
     return subprocess.run(["promtool", *map(str, words)], capture_output=True, text=True, check=False)
 
 
