@@ -23,22 +23,21 @@ _PAGES = (
     "proving",
     "clients",
     "bundles",
-    "sharing",
-    "residuals",
     "diagnosing",
     "rehearsing",
     "benchmarking",
     "reports",
-    "sizing",
     "recommending",
     "comparing",
     "engines",
-    "speculation",
     "monitoring",
-    "scale",
-    "field-test",
 )
-PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in _PAGES)]
+_LONG_PAGES = ("sharing", "residuals", "sizing", "speculation", "scale", "field-test")
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / f"docs/{name}.md" for name in _PAGES),
+    *(pytest.param(ROOT / f"docs/{name}.md", marks=pytest.mark.slow) for name in _LONG_PAGES),
+]
 
 
 @pytest.mark.engine

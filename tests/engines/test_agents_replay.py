@@ -54,6 +54,7 @@ def test_hits_are_those_that_the_engine_counts(llama_server: Path, tiny_model: P
         assert cell.cached_tokens > 0.5 * prompts, cell.notes
 
 
+@pytest.mark.slow
 def test_sub_agents_find_what_was_said_before_them(llama_server: Path, tiny_model: Path) -> None:
     """llama.cpp copies a slot's cells to the sub-agent's, so that it need not be read again."""
     turns = (TraceTurn(new_tokens=60, output_tokens=8), TraceTurn(new_tokens=40, output_tokens=8))
@@ -89,6 +90,7 @@ def test_a_session_is_recorded_and_replayed_from_its_record(llama_server: Path, 
             assert lengths_told == pytest.approx(lengths, abs=12), "and 9 tokens of the chat template a turn"
 
 
+@pytest.mark.slow
 def test_without_a_prefix_cache_nothing_comes_from_it(llama_server: Path, tiny_model: Path) -> None:
     with llama(llama_server, tiny_model, "--metrics", "--no-cache-prompt", context=2048, slots=1) as url:
         cell = replayed(url, 1)

@@ -148,6 +148,7 @@ def other_bytes(model: Path, old: bytes, new: bytes, to: Path) -> Path:
     return to
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "code"),
     [
@@ -162,6 +163,7 @@ def test_a_file_that_is_no_model(content: bytes, code: str, falls: Falls, tmp_pa
     assert first(falls(model=odd))[0] == code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
@@ -173,6 +175,7 @@ def test_a_model_of_another_kind(old: bytes, new: bytes, code: str, falls: Falls
     assert first(falls(model=other_bytes(tiny_model, old, new, tmp_path / "odd.gguf")))[0] == code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flag", "code"),
     [("--mmproj", "llama-mmproj"), ("--lora", "llama-lora")],
@@ -181,6 +184,7 @@ def test_a_model_in_the_place_of_another_part(flag: str, code: str, falls: Falls
     assert first(falls(flag, tiny_model))[0] == code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -346,6 +350,7 @@ def test_three_faults_are_healed_one_at_a_time(recipe: Recipe, directory: Deploy
     assert final.port != port
 
 
+@pytest.mark.slow
 def test_a_context_that_memory_does_not_hold_is_halved_until_it_does(recipe: Recipe, directory: DeploymentDir):
     large = changed(recipe, "--ctx-size", "4000000").model_copy(update={"context_tokens": 4_000_000})
     limited = directory.path / "llama-server"

@@ -200,6 +200,7 @@ def test_no_key_can_be_seen(four: Four):
         assert not any(key in shown for key in keys), reply.url
 
 
+@pytest.mark.slow
 def test_through_the_router_against_direct(four: Four, capsys: pytest.CaptureFixture[str]):
     """One stream at a time, turn about: through the router no more boxes work at once than without it."""
     found: dict[str, list[tuple[float, float]]] = {"direct": [], "routed": []}
@@ -264,6 +265,7 @@ def end(pid: int) -> None:
     assert ended, "a process that was killed goes on"
 
 
+@pytest.mark.slow
 def test_the_load_generator_counts_what_was_cut(four: Four):
     """smg ends a cut stream with an error event and a clean [DONE]; the generator takes that for what it is."""
     target = LoadTarget(four.router, "tiny-kimi", key=four.key("client"), extra=(("ignore_eos", True),))
@@ -293,6 +295,7 @@ def test_the_load_generator_counts_what_was_cut(four: Four):
     assert tally.succeeded + sum(tally.errors.values()) == tally.sent
 
 
+@pytest.mark.slow
 def test_a_roll_of_all_four_under_load_loses_nothing(four: Four, capsys: pytest.CaptureFixture[str]):
     four.file.write_text(four.file.read_text().replace("users: 16", "users: 12"))
     before = {name: each["recipe"] for name, each in four.boxes().items()}
@@ -311,6 +314,7 @@ def test_a_roll_of_all_four_under_load_loses_nothing(four: Four, capsys: pytest.
         print(f"\na roll of four boxes under 64 streams: {seconds:.0f} s, {len(load.ended())} streams, 0 failed")
 
 
+@pytest.mark.slow
 def test_a_broken_recipe_stops_at_the_first_box_and_steps_back(four: Four):
     text = four.file.read_text()
     shown = answer(four("plan", "--json"))[0]["recipe"]

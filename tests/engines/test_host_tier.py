@@ -66,6 +66,7 @@ def hit_rate(url: str) -> float:
     return ours / prompts
 
 
+@pytest.mark.slow
 def test_three_agents_on_one_slot_hit_what_waits_in_system_ram(llama_server: Path, tiny_model: Path):
     """The bench's own figure: what one slot forgets between two turns of an agent, and what --cache-ram brings back."""
     rates = {}

@@ -169,6 +169,7 @@ def test_a_taken_port(box: Upright, tiny_model: Path, tmp_path: Path):
     assert left_running(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_an_engine_killed_while_serving(box: Upright, tiny_model: Path):
     deployment = answer(
         box("up", tiny_model, "--context", "1k", "--port", str(free_port()), "--restarts", "0", "--json")
@@ -185,6 +186,7 @@ def test_an_engine_killed_while_serving(box: Upright, tiny_model: Path):
     assert box("down").returncode == 0
 
 
+@pytest.mark.slow
 def test_an_engine_that_dies_is_started_again_but_not_for_ever(box: Upright, tiny_model: Path, tmp_path: Path):
     port = str(free_port())
     first = answer(box("up", tiny_model, "--context", "1k", "--port", port, "--restarts", "1", "--json"))
@@ -360,6 +362,7 @@ def test_ctrl_c_detaches_from_up_and_ends_run(box: Upright, tiny_model: Path, ll
     assert box("down", "tiny-kimi").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("health_seconds", [0, 1.2], ids=["in the question", "just before it"])
 def test_down_while_the_first_question_is_not_answered(
     box: Upright, tiny_model: Path, tmp_path: Path, health_seconds: float

@@ -127,7 +127,7 @@ def _answering(prometheus: Prometheus) -> set[tuple[str, str]]:
     return {(each["metric"]["software"], each["metric"]["deployment"]) for each in every}
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50)])
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), pytest.param(200, 50, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("names", [("tiny-a",), ("tiny-a", "tiny-b", "tiny-c", "tiny-d")], ids=["one", "four"])
 def test_top_in_a_terminal(standing: Standing, asked: None, names: tuple[str, ...], columns: int, lines: int) -> None:
     with _terminal(standing, columns, lines, "top", *names, "--every", "0.5s") as shown:

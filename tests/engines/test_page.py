@@ -80,7 +80,10 @@ def test_the_page_tells_box_model_load_plan_command_and_proof(page: Path, tmp_pa
     assert dom.count("<svg") >= 4
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1100, False), (1100, True), (500, False), (500, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [(1100, False), (500, True), *(pytest.param(*way, marks=pytest.mark.slow) for way in ((1100, True), (500, False)))],
+)
 def test_the_page_as_it_looks(page: Path, tmp_path: Path, width: int, dark: bool):
     """Nothing is asked of the network, nothing complains; KEEP_PAGES names a folder for the pictures."""
     picture, log = tmp_path / "page.png", tmp_path / "net.json"

@@ -129,6 +129,7 @@ def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
     assert talk.endswith("next: upright ps\n")
 
 
+@pytest.mark.slow
 def test_a_container_whose_client_or_supervisor_was_killed_is_not_left(box: Any, tiny_model: Path, tmp_path: Path):
     options = ("--context", "1k", *in_podman(box), "--restarts", "0", "--json")
     first = answer(box("up", tiny_model, "--port", str(free_port()), *options))
@@ -172,6 +173,7 @@ def test_a_life_on_another_machine(box: Any, tiny_model: Path, tmp_path: Path):
     assert "cleaning up before exit" in box("logs").stdout, "the last lines came too"
 
 
+@pytest.mark.slow
 def test_another_machines_engine_outlives_connections_and_supervisors(box: Any, tiny_model: Path, tmp_path: Path):
     home = tmp_path / "home"
     where = ("--host", "ssh:box", "--port", str(free_port()), "--remote-port", str(free_port()))

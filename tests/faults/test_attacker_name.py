@@ -271,9 +271,8 @@ def name_fields() -> Iterator[tuple[type[Part], str]]:
     """Every field of every record that is a name, from the records themselves."""
     for kind in _parts(Part):
         for field, info in kind.model_fields.items():
-            if "fit" in {getattr(each, "func", checked_name).__name__ for each in info.metadata} or "fit" in repr(
-                info.annotation
-            ):
+            checks = {getattr(getattr(each, "func", None), "__name__", "") for each in info.metadata}
+            if "checked_name" in checks or "checked_name" in repr(info.annotation):
                 yield kind, field
 
 

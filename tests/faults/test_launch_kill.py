@@ -77,17 +77,18 @@ def at_port(recipe: Recipe, port: int) -> Recipe:
     return recipe.model_copy(update={"port": port, "arguments": arguments})
 
 
-@pytest.mark.parametrize("trial", range(10))
-def test_ten_moments_of_a_process(trial, process_recipe, tmp_path, monkeypatch):
+@pytest.mark.parametrize("trial", range(2))
+def test_two_moments_of_a_process(trial, process_recipe, tmp_path, monkeypatch):
     kill_and_recover(trial, process_recipe, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trial", range(10, 60))
-def test_fifty_moments_of_a_process(trial, process_recipe, tmp_path, monkeypatch):
+@pytest.mark.parametrize("trial", range(2, 60))
+def test_sixty_moments_of_a_process(trial, process_recipe, tmp_path, monkeypatch):
     kill_and_recover(trial, process_recipe, tmp_path, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trial", range(2))
 def test_two_moments_of_a_container(trial, podman_recipe, tmp_path, monkeypatch):
     kill_and_recover(trial, podman_recipe, tmp_path, monkeypatch)

@@ -131,6 +131,7 @@ def test_it_hangs_and_comes_back(engine: Scripted):
     assert engine.until("ready").reason is None
 
 
+@pytest.mark.slow
 def test_what_hangs_too_long_is_started_again(engine: Scripted):
     """What it waited for is written down before it is ended, and `diagnose` names it."""
     engine.is_("ok")
@@ -186,6 +187,7 @@ def test_a_boot_failure_is_never_started_again(engine: Scripted):
     assert logs.earlier_logs(engine.directory) == []
 
 
+@pytest.mark.slow
 def test_a_crash_is_an_answer_while_it_is_tried_and_mended_afterwards(engine: Scripted):
     """What was wished for is in the record all the time; a trial that is killed ends with its process."""
     engine.is_("ok")
@@ -291,6 +293,7 @@ def test_a_log_is_followed_over_starts(engine: Scripted, monkeypatch: pytest.Mon
     assert got == "one\ntwo\nthree\n"
 
 
+@pytest.mark.slow
 def test_a_log_is_followed_while_the_next_start_is_slow(engine: Scripted, monkeypatch: pytest.MonkeyPatch):
     """A restart is stopped and planned for as long as the machine needs to start a supervisor: its lock is held."""
     held = ExitStack()
@@ -322,6 +325,7 @@ def test_a_look_at_the_lock_does_not_refuse_a_start(engine: Scripted):
         assert is_supervised(engine.directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allowed", [1, 2])
 def test_it_is_started_again_as_often_as_allowed_and_not_once_more(engine: Scripted, allowed: int):
     engine.is_("ok")

@@ -16,6 +16,7 @@ from upright.proof.ladder.rung import ProofTarget, SoakOptions
 from upright.serving.endpoint.client import Endpoint
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quiet")
 def test_half_a_minute_of_soak(standing: Standing):
     soak(standing, "30s", "30s", FAILS_OFTEN)

@@ -396,10 +396,6 @@ def main() -> None:
         supervisor.run()
 
 
-if __name__ == "__main__":
-    main()
-
-
 _TAIL_BYTES = 16_384
 _RUNTIME_FAILED = (125, 126, 127)
 _RUNTIME_SAYS = re.compile(r"^(?:Error: |docker: |Error response from daemon: )(.+)$", re.MULTILINE)
@@ -440,3 +436,7 @@ def _ended(code: int | None) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"was killed by signal {-code}"
+
+
+if __name__ == "__main__":
+    main()

@@ -125,6 +125,7 @@ def test_what_pays_is_kept_and_what_slows_or_falls_is_not(directory: DeploymentD
     assert trials(directory) == (record,)
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_what_pays_may_only_be_judged(directory: DeploymentDir) -> None:
     before = running(directory)
@@ -150,6 +151,7 @@ def test_what_damages_is_taken_back_before_it_is_measured(directory: DeploymentD
     assert [step.outcome for step in directory.entries(Step)] == ["trying", "stepped back"]
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_what_pays_and_does_not_stand_is_taken_back(directory: DeploymentDir) -> None:
     """The proof comes after the measurement, with everything that was asked for."""
