@@ -72,6 +72,8 @@ class SkippedModules:
     def holds(self, path: str) -> bool:
         if path.startswith(self._beginnings) or _any_matches(self._patterns, path):
             return True
+        if not self._names:
+            return False
         parts = path.split(".")
         count = len(parts)
         return any(

@@ -14,6 +14,7 @@ from itertools import groupby
 from upright.base.errors import UprightError
 from upright.base.units import format_tokens
 from upright.facts import catalog
+from upright.facts.catalog.loader import catalogue_snapshot
 from upright.facts.catalog.published_rates import gpu_named
 from upright.facts.catalog.rows.model import ModelRow
 from upright.facts.catalog.rows.words import MeasurementRow
@@ -45,6 +46,7 @@ WHOLE_BITS = 8
 LEFT_OUT = "ranked behind what is shown, and not planned: --all"
 
 
+@catalogue_snapshot()
 def recommend(
     box: Box,
     goal: Goal | None = None,
