@@ -7,8 +7,7 @@ milliseconds do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.units import format_tokens
 from upright.engines import engine_named
@@ -158,8 +157,7 @@ def start_context(model: Model, use: Use = "coding-agent") -> int:
     return min(wanted, model.architecture.context_limit_tokens or wanted)
 
 
-@dataclass(frozen=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     """One artifact for one engine."""
 
     model: Model

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from upright.base.units import GB, format_memory, format_size
 from upright.facts import catalog
@@ -20,8 +21,7 @@ from upright.planning.choosing.ranking import FAITHFUL_BITS, faithful
 from upright.planning.recommending.quality import QualityScore, QualityScores
 
 
-@dataclass(frozen=True)
-class BoxTotals:
+class BoxTotals(NamedTuple):
     """What a box has in all."""
 
     vram_bytes: int

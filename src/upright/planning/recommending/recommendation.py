@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 from upright.base.errors import UprightError
 from upright.base.units import format_tokens
@@ -92,8 +93,7 @@ def _rank(group: Sequence[Candidate]) -> tuple[float, ...]:
     return group[0].order
 
 
-@dataclass(frozen=True)
-class _Refused:
+class _Refused(NamedTuple):
     """Why one artifact does not do."""
 
     why: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.errors import EngineError
 from upright.facts.records.plan import Goal, Nearest, Plan
@@ -62,8 +62,7 @@ class PlanRequest:
         return too_large and self.box.memory_bytes.value is None and _takes_ram(self.goal)
 
 
-@dataclass(frozen=True)
-class PlannedRequest:
+class PlannedRequest(NamedTuple):
     """A request and its plans."""
 
     request: PlanRequest
