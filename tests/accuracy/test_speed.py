@@ -93,7 +93,7 @@ def test_a_version_that_nobody_measured_has_a_wider_band():
     row = speed_row("vllm-sm120-pcie")
     assert row.home is not None
     load = SpeedQuery(row.home.shapes[0], row.home.formats[0], row.home.gpus[0], "0.32.0", 1, 1024)
-    known, unknown = rate_band(row, load), rate_band(row, SpeedQuery(**{**vars(load), "version": "0.99.0"}))
+    known, unknown = rate_band(row, load), rate_band(row, load._replace(version="0.99.0"))
     assert known is not None
     assert unknown is not None
     assert (known.steps, unknown.steps) == ((), ("version",))

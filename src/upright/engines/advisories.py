@@ -7,8 +7,8 @@ no better is a warning; what only a person with the key can do, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from upright.base.errors import EngineError
 from upright.facts.catalog import advisories, find_image
@@ -18,8 +18,7 @@ from upright.facts.records.recipe import Recipe
 _GRAVE = ("critical", "high")
 
 
-@dataclass(frozen=True)
-class EngineRun:
+class EngineRun(NamedTuple):
     """How an engine is run, as far as holes go by it."""
 
     engine: str
@@ -54,8 +53,7 @@ class EngineRun:
             return False
 
 
-@dataclass(frozen=True)
-class OpenAdvisory:
+class OpenAdvisory(NamedTuple):
     """A hole that is open."""
 
     row: AdvisoryRow

@@ -8,8 +8,7 @@ a name, and what the catalogue says of that name holds. A row of the person's ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from upright.engines.facets.flags import FlagCase
 from upright.facts.catalog import rows as rows_of
@@ -21,8 +20,7 @@ from upright.facts.records.recipe import Setting
 _TOOLS = "tools"
 
 
-@dataclass(frozen=True)
-class KnownParsers:
+class KnownParsers(NamedTuple):
     """What an engine is told, and why."""
 
     parsers: Parsers

@@ -47,8 +47,7 @@ class Rank(NamedTuple):
     """Its number, where the log tells nothing better."""
 
 
-@dataclass(frozen=True)
-class Spelling:
+class Spelling(NamedTuple):
     """How some versions of an engine write a figure."""
 
     what: MemoryTerm

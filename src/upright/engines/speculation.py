@@ -6,9 +6,9 @@ Pure. Which draft is worth its memory is not known here: that is measured (uprig
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from upright.base.errors import UsageError
 from upright.engines import ENGINES
@@ -26,8 +26,7 @@ _ABOUT: dict[Method, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(NamedTuple):
     """What an engine can do, and what it needs for that."""
 
     method: Method

@@ -105,5 +105,5 @@ def test_another_version_of_the_engine_is_a_step_away():
     row = _own()
     load = SpeedQuery(row.home.shapes[0], row.home.formats[0], None, "b11669", 1, 4096)
     assert steps_away(row, load) == ()
-    assert steps_away(row, replace(load, version="b12000")) == ("version",)
-    assert steps_away(row, replace(load, users=9, gpu="rtx-4090")) == ("gpu", "users")
+    assert steps_away(row, load._replace(version="b12000")) == ("version",)
+    assert steps_away(row, load._replace(users=9, gpu="rtx-4090")) == ("gpu", "users")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from upright.facts.records.comparison import ComparedPlan, Comparison
 from upright.facts.store import write_inside
@@ -15,8 +15,7 @@ _COLOURS = ("#3b6ea8", "#c77d2e", "#4f8f5b", "#8a5fa8", "#a84a4a", "#5d6678")
 _LONGEST_NAME = 40
 
 
-@dataclass(frozen=True)
-class _Panel:
+class _Panel(NamedTuple):
     title: str
     amounts: Sequence[float | None]
     bands: Sequence[tuple[float, float] | None]

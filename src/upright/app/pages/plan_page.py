@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.base.terminal.safe_output import style
 from upright.base.units import GIB, format_memory, format_tokens
@@ -27,8 +27,7 @@ _FIGURES = 23
 _LABEL = 11
 
 
-@dataclass(frozen=True)
-class LedgerPart:
+class LedgerPart(NamedTuple):
     name: str
     terms: tuple[str, ...]
     mark: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.base.errors import EngineError
 from upright.engines.constraints.situation import Scalar, Situation, recipe_situation
@@ -12,8 +12,7 @@ from upright.facts.catalog.rows.constraint import ConstraintRow, Demand, When
 from upright.facts.records.recipe import Recipe
 
 
-@dataclass(frozen=True)
-class Breach:
+class Breach(NamedTuple):
     """A constraint that is not kept."""
 
     row: ConstraintRow

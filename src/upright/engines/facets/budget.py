@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from upright.engines.memory_report import MemoryReport, Reading
     from upright.facts.records.plan import Plan
 
 
-@dataclass(frozen=True)
-class Offered:
+class Offered(NamedTuple):
     """What a rank may use of its GPU."""
 
     capacity_bytes: int
     why: str
 
 
-@dataclass(frozen=True)
-class CacheForms:
+class CacheForms(NamedTuple):
     """Forms of the cache that hang on silicon and builds."""
 
     sparse_latent: str | None = None
@@ -29,8 +26,7 @@ class CacheForms:
     """The patch without which this engine's upstream may not read an fp8 cache of dense MLA; None if there is none."""
 
 
-@dataclass(frozen=True)
-class CpuBuild:
+class CpuBuild(NamedTuple):
     """A build that keeps everything in system RAM, and is told how large its cache is."""
 
     is_build: Callable[[str | None], bool]
@@ -44,8 +40,7 @@ class CpuBuild:
     """Names of the cache types that its MLA backends read, the usual one first."""
 
 
-@dataclass(frozen=True)
-class GpuShare:
+class GpuShare(NamedTuple):
     """The engine takes a share of each GPU, and fills with cache what the rest leaves of it."""
 
     option: str
@@ -66,8 +61,7 @@ class GpuShare:
     cpu_build: CpuBuild | None = None
 
 
-@dataclass(frozen=True)
-class Margin:
+class Margin(NamedTuple):
     """The engine takes what it is told to place; a margin of each GPU stays free."""
 
     bytes: int

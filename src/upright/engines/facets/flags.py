@@ -7,7 +7,7 @@ is never written down twice: engines ask `Accepted`, which has the recorded flag
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from upright.facts.catalog.recorded_flags import nearest_flags
 from upright.facts.catalog.rows.engine import ImageRow
@@ -18,8 +18,7 @@ from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Setting
 
 
-@dataclass(frozen=True)
-class Serving:
+class Serving(NamedTuple):
     """What the person decides about a deployment, beyond the plan."""
 
     model_path: str
@@ -56,8 +55,7 @@ class Accepted:
         return next((spelling for spelling in spellings if spelling in self), None)
 
 
-@dataclass(frozen=True)
-class FlagCase:
+class FlagCase(NamedTuple):
     """Everything that decides a command line."""
 
     plan: Plan

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from upright.facts.records.recipe import KeyDelivery
 
 
-@dataclass(frozen=True)
-class Http:
+class Http(NamedTuple):
     """An engine's own HTTP server."""
 
     health_path: str

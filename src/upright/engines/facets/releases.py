@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 RELEASE = r"\d+\.\d+.*"
 BUILD = r"b\d+"
 COMMIT = r"[0-9a-f]{7,40}"
 
 
-@dataclass(frozen=True)
-class Releases:
+class Releases(NamedTuple):
     """What a version looks like, and which image carries it."""
 
     spelling: str

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class Sharing:
+class Sharing(NamedTuple):
     """Whether ranks can share one copy of the cache (decode context parallelism)."""
 
     able: Callable[[str | None], bool]
@@ -43,8 +41,7 @@ def by_flag(engine: str, flag: str, latent_backend: str | None = None) -> Sharin
 NEVER = Sharing(lambda _: False, lambda: None)
 
 
-@dataclass(frozen=True)
-class HostFormat:
+class HostFormat(NamedTuple):
     """How experts are read where the CPU computes them."""
 
     name: str | None
@@ -53,16 +50,14 @@ class HostFormat:
     """What the CPU must have, as Linux names it."""
 
 
-@dataclass(frozen=True)
-class HostExperts:
+class HostExperts(NamedTuple):
     """All routed experts lie in system RAM; of each layer so many on the GPUs too as there is room for."""
 
     format_of: Callable[[str | None], HostFormat]
     """By the artifact's quantisation."""
 
 
-@dataclass(frozen=True)
-class Ranks:
+class Ranks(NamedTuple):
     """Every layer is divided over GPUs that work together; several boxes may hold a model together."""
 
     vision: Literal["divided", "replicated"]
@@ -74,8 +69,7 @@ class Ranks:
     """None if every expert lies on the GPUs."""
 
 
-@dataclass(frozen=True)
-class Layers:
+class Layers(NamedTuple):
     """Whole layers on devices, experts where there is room; on one box."""
 
     fork_types: bool = False

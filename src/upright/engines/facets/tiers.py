@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.base.units import GIB, MIB, format_memory
 from upright.engines.facets.flags import FlagCase
@@ -16,8 +16,7 @@ HOST_CACHE = "host_cache"
 _WHY = "conversations that wait for their tools are kept in system RAM, not read again"
 
 
-@dataclass(frozen=True)
-class Tiers:
+class Tiers(NamedTuple):
     """The facet of an engine that can keep its cache in system RAM too."""
 
     flag: str

@@ -14,12 +14,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -35,8 +34,7 @@ from upright.facts.catalog.rows.base import Owner, Row
 ENGINE_FOLDERS = OURS.parents[1] / "engines"
 
 
-@dataclass(frozen=True)
-class RowKind:
+class RowKind(NamedTuple):
     """A kind of row: its name, the class of its rows, and a line for people."""
 
     name: str

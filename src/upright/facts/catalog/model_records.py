@@ -7,8 +7,8 @@ weight there is no record: sizes are never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from upright.base.units import MIB
 from upright.facts.catalog import find_model
@@ -106,8 +106,7 @@ def _source(artifact: Artifact) -> str:
     return f"{artifact.repository}:{artifact.quant}" if artifact.quant else artifact.repository
 
 
-@dataclass(frozen=True)
-class _Count:
+class _Count(NamedTuple):
     group: Group
     layer: int | None
     parameters: int

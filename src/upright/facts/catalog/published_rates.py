@@ -10,6 +10,7 @@ import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from upright.facts import catalog
 from upright.facts.catalog.loader import files
@@ -25,8 +26,7 @@ def gpu_named(name: str) -> GpuRow | None:
     return row if isinstance(row, GpuRow) else None
 
 
-@dataclass(frozen=True)
-class PublishedRate:
+class PublishedRate(NamedTuple):
     """One published decode rate."""
 
     id: str

@@ -8,9 +8,8 @@ judged only where the newer of them lacks the class too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from upright.base.bounds.bounded_json import parse_json
 from upright.facts.catalog import loader, versions
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 FOLDER = OURS / "registries"
 
 
-@dataclass(frozen=True)
-class MissingArchitecture:
+class MissingArchitecture(NamedTuple):
     """A class that a version's registry of models does not have."""
 
     sentence: str
@@ -32,8 +30,7 @@ class MissingArchitecture:
     """The first recorded version that has it."""
 
 
-@dataclass(frozen=True)
-class Registry:
+class Registry(NamedTuple):
     """What the recorded versions of one engine have."""
 
     versions: tuple[str, ...]

@@ -9,11 +9,10 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from upright.base.bounds.bounded_json import parse_json, read_limited
 from upright.base.errors import RecordError, UprightError, UsageError
@@ -34,8 +33,7 @@ _PATIENCE_SECONDS = 5.0
 """How long a single append waits for another one to finish."""
 
 
-@dataclass(frozen=True)
-class DeploymentDir:
+class DeploymentDir(NamedTuple):
     """One deployment on disk."""
 
     path: Path
@@ -106,8 +104,7 @@ class DeploymentDir:
         return last(self.evidence_file)
 
 
-@dataclass(frozen=True)
-class ListedDeployment:
+class ListedDeployment(NamedTuple):
     """A deployment as a list shows it: its record, or why there is none."""
 
     directory: DeploymentDir

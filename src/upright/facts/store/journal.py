@@ -13,10 +13,9 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import RecordError, StoreError
@@ -32,8 +31,7 @@ _HEAD_BYTES = 160
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class JournalLine:
+class JournalLine(NamedTuple):
     """One entry as it stands in the file."""
 
     seq: int
@@ -44,8 +42,7 @@ class JournalLine:
     digest: str
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """What was acknowledged last. Written after the line itself is on the disk, so it may lag, and never leads."""
 
     entries: int
@@ -53,8 +50,7 @@ class Head:
     writer: int | None
 
 
-@dataclass(frozen=True)
-class Torn:
+class Torn(NamedTuple):
     """The part of a line that a killed writer left; it was never acknowledged."""
 
     torn_bytes: int

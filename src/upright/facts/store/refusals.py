@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import UprightError
@@ -19,8 +19,7 @@ _LONGEST_BYTES = 64 << 10
 _LONGEST_WORDS = 2000
 
 
-@dataclass(frozen=True)
-class RefusedStart:
+class RefusedStart(NamedTuple):
     """What was asked for, and why it was not started."""
 
     model: str

@@ -37,7 +37,7 @@ def record(row: ModelRow, artifact: Artifact) -> Model | None:
     """None if neither the row nor a configuration tells the artifact's size."""
     if row.configuration is None or (row.shape is not None and _told_by(row.shape, artifact)):
         return model_records.record(row, artifact)
-    return _derived(row.model_copy(update={"file": ""}).model_dump_json(), artifact.model_dump_json())
+    return _derived(row, artifact)
 
 
 def _told_by(shape: ModelShape, artifact: Artifact) -> bool:
@@ -55,16 +55,14 @@ def architecture(row: ModelRow) -> Architecture | None:
     return parse_configuration(catalog.configuration(row.configuration)).architecture
 
 
-@cache
-def _derived(row_text: str, artifact_text: str) -> Model | None:
-    row, artifact = ModelRow.model_validate_json(row_text), Artifact.model_validate_json(artifact_text)
+def _derived(row: ModelRow, artifact: Artifact) -> Model | None:
     assert row.configuration is not None
     scheme = _scheme(artifact)
     if artifact.configuration is not None:
         model = _unnamed(artifact.configuration, None)
     elif scheme is not None:
         model = _unnamed(row.configuration, json.dumps(scheme.declared or {}))
-    elif artifact is not row.artifacts[0] and artifact.repository != row.repository:
+    elif artifact.repository != row.repository:
         return None
     else:
         model = _unnamed(row.configuration, None)

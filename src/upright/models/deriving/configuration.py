@@ -10,9 +10,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import ReadError
@@ -77,8 +76,7 @@ def parse_configuration(config: Mapping[str, Any], file: str = "config.json") ->
     if told:
         low, high = bounds(keys, stack, refused, told)
         architecture = architecture.model_copy(update={"attention_at_least": low, "attention_at_most": high})
-    return replace(
-        read,
+    return read._replace(
         architecture=architecture,
         not_understood=told,
         why=refused,
@@ -267,8 +265,7 @@ def _name(config: Mapping[str, Any]) -> str | None:
     return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else None
 
 
-@dataclass(frozen=True)
-class LibraryType:
+class LibraryType(NamedTuple):
     """A configuration class as recorded by scripts/record-library-defaults."""
 
     defaults: Mapping[str, Any]

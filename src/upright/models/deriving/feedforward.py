@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.models.deriving.keys import LARGEST, ConfigKeys
 from upright.models.deriving.layer_patterns import Settings
@@ -35,8 +36,7 @@ class Mixture:
     shared: int
 
 
-@dataclass(frozen=True)
-class FeedForward:
+class FeedForward(NamedTuple):
     """What follows attention in one layer; None is not there."""
 
     dense_width: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.facts.catalog.rows.architecture import ArchitectureRow
 from upright.facts.records.model import Architecture, Attention, LibraryDefault
@@ -13,8 +13,7 @@ from upright.models.deriving.keys import ConfigKeys
 from upright.models.deriving.tensor_builder import DerivedTensor
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """One layer of the stack."""
 
     kind: str
@@ -22,8 +21,7 @@ class Layer:
     feedforward: FeedForward
 
 
-@dataclass(frozen=True)
-class ParsedConfiguration:
+class ParsedConfiguration(NamedTuple):
     """What a configuration says."""
 
     architecture: Architecture

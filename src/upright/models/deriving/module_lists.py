@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 _LIST_NAMES = ("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers")
 _PREFIX = re.compile(r"^(model\.|language_model\.|backbone\.|text_model\.|llm\.)+")
@@ -43,8 +42,7 @@ _REPEATS = re.compile(r"(?<!\\)[*+{]")
 _NOTHING = re.compile(r"(?!)")
 
 
-@dataclass(frozen=True)
-class Targets:
+class Targets(NamedTuple):
     """Which modules a group of a configuration speaks of."""
 
     all_linear: bool
@@ -72,6 +70,8 @@ class SkippedModules:
     def holds(self, path: str) -> bool:
         if path.startswith(self._beginnings) or _any_matches(self._patterns, path):
             return True
+        if not self._names:
+            return False
         parts = path.split(".")
         count = len(parts)
         return any(

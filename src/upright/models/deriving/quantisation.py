@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from math import ceil, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from upright.facts.records.model import LibraryDefault
 from upright.models.deriving.module_lists import SkippedModules, Targets, bare, targets_of
@@ -23,16 +22,14 @@ _KEPT = _NEVER | {"output"}
 _PLAIN_LABELS = frozenset({"BF16", "F16", "F32", "I64"})
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """How a matrix is stored."""
 
     label: str
     size: Callable[[tuple[int, ...]], int]
 
 
-@dataclass(frozen=True)
-class StoredTensor:
+class StoredTensor(NamedTuple):
     """A tensor with its format and its bytes, all of its count together."""
 
     tensor: DerivedTensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
@@ -37,8 +36,7 @@ class DerivedTensor(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """What every tensor's shape is made of."""
 
     keys: ConfigKeys

@@ -8,7 +8,7 @@ where the hub cannot be asked planned by what its name tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.base.errors import UnreachedError, UsageError
 from upright.facts import catalog
@@ -28,8 +28,7 @@ from upright.planning.choosing.search import best_plan, configurations_on
 from upright.planning.placement.engine_support import known_to_serve
 
 
-@dataclass(frozen=True)
-class ArtifactChoice:
+class ArtifactChoice(NamedTuple):
     """What may be planned."""
 
     model: Model

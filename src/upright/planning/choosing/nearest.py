@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.base.units import format_memory, format_size, format_tokens
 from upright.engines import ENGINES
@@ -30,8 +30,7 @@ RANK_OPTIONS = ("tensor_parallel", "pipeline_parallel", "decode_context_parallel
 ARTIFACT_OPTIONS = ("engine", "engine_version", "kv_dtype", "memory_fraction", *RANK_OPTIONS)
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(NamedTuple):
     words: str
     goal: Goal
     options: tuple[str, ...]

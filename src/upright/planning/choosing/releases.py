@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.base.errors import UsageError
 from upright.engines import ENGINES, engine_named
@@ -86,8 +86,7 @@ def oldest_usable_version(plan: Plan) -> str | None:
     return max((each.split()[-1] for each in remedies), key=versions.parse, default=None)
 
 
-@dataclass(frozen=True)
-class _Case:
+class _Case(NamedTuple):
     plan: Plan
     model: Model
     box: Box

@@ -7,8 +7,7 @@ milliseconds do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.units import format_tokens
 from upright.engines import engine_named
@@ -71,12 +70,14 @@ def plan(
     others: Iterable[Model] = (),
     verdicts: Sequence[KernelVerdict] = (),
     measured: Sequence[Residuals] = (),
+    advise: Callable[[Plan], bool] = lambda best: True,
 ) -> list[Plan]:
     """Ways to stand this model on this box, best first. A plan that does not fit says why in its objections.
 
     `choose_from` are other artifacts, taken if the model's own weights do not fit; `others` are only offered.
     Both are looked at only when they are needed. A kernel verdict that says no is an objection of every plan that
     would launch that kernel. `measured` are earlier starts: those of this box, engine and version replace overheads.
+    `advise` says whether the best plan gets its tuning steps, or what would fit instead, and notes on other runs.
     """
     goal = goal or Goal()
     check_goal(goal)
@@ -85,11 +86,11 @@ def plan(
 
         check_version(goal)
     if goal.nodes > 1:
-        return _across(box, model, goal, choose_from, others, verdicts)
+        return _across(box, model, goal, choose_from, others, verdicts, advise)
     search = _Search(box, verdicts, measured)
     ranked, known = search.ranked(model, goal, choose_from)
     best, artifact = ranked[0], known[ranked[0].model]
-    if best.not_understood:
+    if best.not_understood or not advise(best):
         return ranked
     if best.fits:
         best = engine_constraints.with_splits(best, ranked[1:])
@@ -122,6 +123,7 @@ def _across(
     choose_from: Iterable[Model],
     others: Iterable[Model],
     verdicts: Sequence[KernelVerdict],
+    advise: Callable[[Plan], bool],
 ) -> list[Plan]:
     """As one model on several boxes, with a word on replicas. What was measured on one box says nothing of several."""
     from upright.planning.choosing.multi_node import joined_boxes, network, replica_notes
@@ -129,6 +131,8 @@ def _across(
     network(goal.link)
     search = _Search(joined_boxes(box, goal.nodes), verdicts)
     ranked, known = search.ranked(model, goal, choose_from)
+    if not advise(ranked[0]):
+        return ranked
     alone = plan(
         box,
         known[ranked[0].model],
@@ -153,8 +157,7 @@ def start_context(model: Model, use: Use = "coding-agent") -> int:
     return min(wanted, model.architecture.context_limit_tokens or wanted)
 
 
-@dataclass(frozen=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     """One artifact for one engine."""
 
     model: Model

@@ -8,8 +8,8 @@ a window is the window and every token in flight: of DeepSeek V4 that is fifty t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from upright.facts.catalog.rows.layout import LayoutRow
 from upright.facts.records.model import Attention, CompressedAttention
@@ -22,8 +22,7 @@ _STATE_ROWS = {4: 4, 128: 8}
 _OVERLAPPING, _RING_ROWS = 4, 8
 
 
-@dataclass(frozen=True)
-class Bucket:
+class Bucket(NamedTuple):
     """Layers whose cache is given out alike."""
 
     pages: tuple[tuple[int, int], ...]
@@ -54,8 +53,7 @@ class Bucket:
         return -(-min(self.window_tokens - 1 + in_flight, tokens) // self.block_tokens) + 1
 
 
-@dataclass(frozen=True)
-class Pages:
+class Pages(NamedTuple):
     """How one rank's pool is divided."""
 
     block_bytes: int
@@ -76,11 +74,11 @@ class Pages:
     def on_rank(self, sharing: int, depth: Fraction) -> Pages:
         """Of a stage's part of the layers, with what grows shared by so many ranks: windows and states lie on each."""
         groups = tuple(
-            (replace(bucket, block_tokens=bucket.block_tokens * sharing) if bucket.window_tokens is None else bucket, n)
+            (bucket._replace(block_tokens=bucket.block_tokens * sharing) if bucket.window_tokens is None else bucket, n)
             for bucket, n in self.groups
         )
         block_bytes = -(-self.block_bytes * depth.numerator // depth.denominator)
-        return replace(self, block_bytes=block_bytes, block_tokens=self.block_tokens * sharing, groups=groups)
+        return self._replace(block_bytes=block_bytes, block_tokens=self.block_tokens * sharing, groups=groups)
 
 
 def pages_of(

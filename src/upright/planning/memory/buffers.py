@@ -6,7 +6,7 @@ full-size Kimi K2 in 188 settings; tests/accuracy asks it again. It is exact but
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.facts.records.model import Architecture, GqaAttention, MlaAttention
 
@@ -18,8 +18,7 @@ CELL_TOKENS = 256
 COMPUTE_BAND = (0.90, 1.25)
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(NamedTuple):
     """Bytes of scratch memory, and how they came about."""
 
     bytes: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 from upright.base.errors import UsageError
 from upright.facts.records.model import (
@@ -45,16 +46,14 @@ PACKED_SPARSE = "fp8_ds_mla"
 CACHE_TYPES = (*VALUE_BYTES, PACKED_SPARSE)
 
 
-@dataclass(frozen=True)
-class WindowLayers:
+class WindowLayers(NamedTuple):
     """Layers that keep at most `tokens` tokens of a sequence."""
 
     tokens: int
     bytes_per_token: int
 
 
-@dataclass(frozen=True)
-class CacheShape:
+class CacheShape(NamedTuple):
     """One copy of the cache: what grows with every token, what is bounded, and what a sequence costs at once."""
 
     bytes_per_token: Fraction

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import cast
+from typing import NamedTuple, cast
 
 from upright.facts import catalog
 from upright.facts.catalog.rows.layout import LayoutRow
@@ -19,8 +18,7 @@ _FP32 = 4
 _OVERLAPPING, _RING_ROWS = 4, 8
 
 
-@dataclass(frozen=True)
-class KeptWindows:
+class KeptWindows(NamedTuple):
     """Whether an engine keeps windows of an architecture as windows, and how it divides memory for them."""
 
     kept: bool
@@ -29,8 +27,7 @@ class KeptWindows:
     """Tokens beside the window that a request is admitted with."""
 
 
-@dataclass(frozen=True)
-class Storage:
+class Storage(NamedTuple):
     """Who stores the cache, and on what."""
 
     engine: str = ""

@@ -6,8 +6,8 @@ to a page; SGLang sets a part aside for states and another for windows, whether 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from upright.base.units import format_memory
 from upright.planning.memory.block_pool import Pages
@@ -18,8 +18,7 @@ from upright.planning.memory.layouts import Storage
 LONGEST = 2**24
 
 
-@dataclass(frozen=True)
-class RankCache:
+class RankCache(NamedTuple):
     """One rank's part of the cache."""
 
     token_bytes: Fraction
@@ -143,7 +142,7 @@ def _set_aside(held: RankCache, share: Fraction) -> RankCache:
         f"{format_memory(int(held.state_bytes))} a sequence; states get {float(share):g} bytes for "
         "each byte of the token pool"
     )
-    return replace(held, state_share=share, why=why)
+    return held._replace(state_share=share, why=why)
 
 
 def _paged(held: RankCache, shape: CacheShape, align: int, share: Fraction) -> RankCache:
@@ -164,4 +163,4 @@ def _paged(held: RankCache, shape: CacheShape, align: int, share: Fraction) -> R
         f"pages of {int(block)} tokens: a layer's state of {format_memory(int(state))} is padded to "
         f"{format_memory(int(page))}"
     )
-    return replace(held, state_bytes=padded, block_tokens=int(block), why=why)
+    return held._replace(state_bytes=padded, block_tokens=int(block), why=why)

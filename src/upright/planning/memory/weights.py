@@ -7,9 +7,8 @@ into the latent space, the router, the norms and the indexer are replicated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from upright.facts.catalog.model_records import attention_parameters
 from upright.facts.records.model import Architecture, GqaAttention, Group, MlaAttention, Model, WeightLine
@@ -24,8 +23,7 @@ _WHOLE: frozenset[Group] = frozenset({"router", "norm", "indexer"})
 _UNSURE: Group = "other"
 
 
-@dataclass(frozen=True)
-class RankWeights:
+class RankWeights(NamedTuple):
     """What one rank of one pipeline stage holds."""
 
     divided_bytes: int
@@ -47,8 +45,7 @@ class RankWeights:
         return self.divided_bytes + self.replicated_bytes + self.unsure_bytes + self.table_bytes
 
 
-@dataclass(frozen=True)
-class StepBytes:
+class StepBytes(NamedTuple):
     """What one rank reads to decode a token."""
 
     always: int

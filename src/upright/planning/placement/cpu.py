@@ -5,8 +5,7 @@ Such a build is told how large its cache is, so the pool is exact: whole blocks 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.units import format_memory, format_tokens
 from upright.engines import engine_named
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from upright.planning.memory.earlier_starts import EarlierStarts
 
 
-@dataclass(frozen=True)
-class CpuCase:
+class CpuCase(NamedTuple):
     """Everything that decides the bytes."""
 
     box: Box

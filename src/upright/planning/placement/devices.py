@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.base.units import GIB, format_memory
 from upright.facts import catalog
@@ -24,8 +24,7 @@ LEAST_HOST_BYTES = 16 * GIB
 RAM_NOT_SPECIFIED = "ram-not-specified"
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(NamedTuple):
     """A GPU, or system RAM."""
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.units import format_memory, format_tokens
 from upright.engines.facets.budget import Margin
@@ -111,8 +111,7 @@ class LayerCase:
         return float(seen.measured_bytes.value / formula)
 
 
-@dataclass(frozen=True)
-class _Bands:
+class _Bands(NamedTuple):
     low: Overheads
     best: Overheads
     high: Overheads

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from upright.facts.records.model import Group, Model
 from upright.planning.memory.buffers import compute_buffer, padded_context
@@ -27,8 +28,7 @@ EXACT_SIZES = 3
 QUICK_STATES = 500
 
 
-@dataclass(frozen=True)
-class Overheads:
+class Overheads(NamedTuple):
     """Bytes on each GPU beside weights, cache and scratch; upload is needed only while experts live elsewhere."""
 
     runtime: int
@@ -39,8 +39,7 @@ class Overheads:
     """Weights as large as this many times what was derived; 1 where their size was read."""
 
 
-@dataclass(frozen=True)
-class DeviceLoad:
+class DeviceLoad(NamedTuple):
     """What is put on one device."""
 
     device: str

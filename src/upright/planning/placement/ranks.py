@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.units import format_memory, format_tokens
 from upright.engines.facets.budget import GpuShare
@@ -114,8 +114,7 @@ class RankCase:
         return self.context_tokens * self.goal.users
 
 
-@dataclass(frozen=True)
-class _Rank:
+class _Rank(NamedTuple):
     """One GPU's ledger."""
 
     device: Device

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from upright.base.units import GB, format_memory, format_size
 from upright.facts import catalog
@@ -20,8 +21,7 @@ from upright.planning.choosing.ranking import FAITHFUL_BITS, faithful
 from upright.planning.recommending.quality import QualityScore, QualityScores
 
 
-@dataclass(frozen=True)
-class BoxTotals:
+class BoxTotals(NamedTuple):
     """What a box has in all."""
 
     vram_bytes: int
@@ -49,8 +49,18 @@ class Candidate:
         """By the experts of a GGUF alone: what else is in the file has more bits."""
         if self.bits is not None and self.bits < FAITHFUL_BITS:
             return False
-        sized = self.artifact.format == "gguf" and self.artifact.size_bytes.value is not None
-        return not sized or self.model is None or faithful(self.model)
+        if self.artifact.format != "gguf" or self.artifact.size_bytes.value is None or self._experts_have_enough:
+            return True
+        return self.model is None or faithful(self.model)
+
+    @property
+    def _experts_have_enough(self) -> bool:
+        """By the row alone, so that most records need not be made: even if all that a token visits had 16 bits."""
+        total, visited = self.row.parameters.value, self.row.active_parameters.value
+        size = self.artifact.size_bytes.value
+        if not size or not total or not visited:
+            return False
+        return 8 * size - 16 * visited >= FAITHFUL_BITS * total
 
     @property
     def order(self) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.facts.records.box import Box
 from upright.facts.records.comparison import ComparedPlan, Costs
@@ -20,8 +20,7 @@ HOUR = 3600.0
 KILO = 1000.0
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(NamedTuple):
     """What the person said of one box; None where nothing was said."""
 
     purchase: float | None = None

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import cast
+from typing import NamedTuple, cast
 
 from upright.facts import catalog
 from upright.facts.catalog.rows.model import ModelRow
@@ -20,8 +19,7 @@ from upright.facts.catalog.rows.score import ScoreRow
 RANKED_BY, NEWER = "SWE-bench Verified", "Terminal-Bench 2.1"
 
 
-@dataclass(frozen=True)
-class QualityScore:
+class QualityScore(NamedTuple):
     """What an artifact is ranked by."""
 
     published: ScoreRow | None

@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 from upright.base.errors import UprightError
 from upright.base.units import format_tokens
 from upright.facts import catalog
+from upright.facts.catalog.loader import catalogue_snapshot
 from upright.facts.catalog.published_rates import gpu_named
 from upright.facts.catalog.rows.model import ModelRow
 from upright.facts.catalog.rows.words import MeasurementRow
@@ -45,6 +47,7 @@ WHOLE_BITS = 8
 LEFT_OUT = "ranked behind what is shown, and not planned: --all"
 
 
+@catalogue_snapshot()
 def recommend(
     box: Box,
     goal: Goal | None = None,
@@ -90,8 +93,7 @@ def _rank(group: Sequence[Candidate]) -> tuple[float, ...]:
     return group[0].order
 
 
-@dataclass(frozen=True)
-class _Refused:
+class _Refused(NamedTuple):
     """Why one artifact does not do."""
 
     why: str

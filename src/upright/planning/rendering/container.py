@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from upright.base.errors import UsageError
 from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
@@ -37,8 +37,7 @@ _START = {
 }
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(NamedTuple):
     """A folder of the host inside the container."""
 
     source: str
@@ -47,8 +46,7 @@ class Mount:
     why: str
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(NamedTuple):
     """What every container target writes down in its own words."""
 
     image: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.base.errors import UsageError
 from upright.engines.facets.flags import FlagCase
@@ -15,8 +15,7 @@ from upright.facts.records.recipe import Setting
 SM12_CACHE_PATCH = "triton-mla-fp8-sm120"
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(NamedTuple):
     """A container image."""
 
     reference: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.facts.records.recipe import PASSED_VALUE, Recipe, Setting
 from upright.planning.rendering.container import CACHE_MOUNT, KEY_MOUNT, Container, container_of
@@ -33,8 +34,7 @@ class RunPaths:
     """Where the port is published."""
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """Words of the command, and why they are there."""
 
     words: tuple[str, ...]

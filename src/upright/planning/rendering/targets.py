@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from upright.base.errors import UsageError
 from upright.facts.records.recipe import Recipe
@@ -19,8 +19,7 @@ from upright.planning.rendering.systemd import systemd_unit
 from upright.planning.rendering.writable import checked_writable
 
 
-@dataclass(frozen=True)
-class RenderTarget:
+class RenderTarget(NamedTuple):
     """One way to write a recipe down."""
 
     writer: Callable[[Recipe], str]

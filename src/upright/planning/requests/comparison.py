@@ -41,7 +41,7 @@ def compare(
 def compare_requests(requests: Sequence[PlanRequest], prices: Sequence[Prices]) -> Comparison:
     columns = []
     for request, price in zip(requests, prices, strict=True):
-        planned = plan_request(request)
+        planned = plan_request(request, advise=request.ram_may_decide)
         compared = compared_plan(planned.best, planned.artifact, _native(request.choice), request.box, price)
         if compared.why_not and planned.ram_unknown:
             why_not = f"{compared.why_not}; {_RAM_OPEN} {ram_words(planned.artifact)}: --ram"

@@ -6,9 +6,9 @@ No host, no disk and no network: what is not in the catalogue comes as a record.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.errors import EngineError
 from upright.facts.records.plan import Goal, Nearest, Plan
@@ -53,9 +53,16 @@ class PlanRequest:
     def with_users(self, users: int) -> PlanRequest:
         return replace(self, goal=self.goal.model_copy(update={"users": users}))
 
+    def ram_may_decide(self, best: Plan) -> bool:
+        """Whether it does not fit the GPUs alone, and the box's system RAM is open."""
+        codes = {objection.code for objection in best.objections}
+        # Beside GPUs only experts are put into system RAM; what needs it in any case says so itself.
+        experts = self.choice.model.architecture.experts is not None
+        too_large = RAM_NOT_SPECIFIED in codes or (experts and "weights-too-large" in codes)
+        return too_large and self.box.memory_bytes.value is None and _takes_ram(self.goal)
 
-@dataclass(frozen=True)
-class PlannedRequest:
+
+class PlannedRequest(NamedTuple):
     """A request and its plans."""
 
     request: PlanRequest
@@ -79,11 +86,7 @@ class PlannedRequest:
     @property
     def ram_unknown(self) -> bool:
         """Whether it does not fit the GPUs alone, nothing else is offered for this box, and its system RAM is open."""
-        codes = {objection.code for objection in self.best.objections}
-        # Beside GPUs only experts are put into system RAM; what needs it in any case says so itself.
-        experts = self.request.choice.model.architecture.experts is not None
-        too_large = RAM_NOT_SPECIFIED in codes or (experts and "weights-too-large" in codes)
-        if not too_large or self.request.box.memory_bytes.value is not None or not _takes_ram(self.request.goal):
+        if not self.request.ram_may_decide(self.best):
             return False
         offers = self.offers()
         return not (offers and offers[0].artifact is None and "--box" not in offers[0].options)
@@ -133,8 +136,8 @@ def _takes_ram(goal: Goal) -> bool:
     return ranks is None or ranks.host_experts is not None
 
 
-def plan_request(request: PlanRequest) -> PlannedRequest:
-    """Every way, best first; one that does not fit says why not."""
+def plan_request(request: PlanRequest, advise: Callable[[Plan], bool] = lambda best: True) -> PlannedRequest:
+    """Every way, best first; one that does not fit says why not. `advise` is as for `plan`."""
     choice = request.choice
     plans = plan(
         request.box,
@@ -144,6 +147,7 @@ def plan_request(request: PlanRequest) -> PlannedRequest:
         others=choice.others,
         verdicts=request.verdicts,
         measured=request.measured,
+        advise=advise,
     )
     if not plans:
         raise EngineError("no engine can serve this model")

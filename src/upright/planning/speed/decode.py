@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.facts.catalog.rows.speed import Constants, Kernels
 from upright.planning.speed.work import BF16, AttentionReader, GpuFigures, Work, busiest_rank_factor, distinct_experts
@@ -19,8 +19,7 @@ EXCHANGES = 3
 COMPUTE_SHARE = 0.25
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(NamedTuple):
     """So much of what one constant prices."""
 
     term: str
@@ -28,8 +27,7 @@ class Amount:
     amount: float
 
 
-@dataclass(frozen=True)
-class DecodeStep:
+class DecodeStep(NamedTuple):
     """One decode step: its terms in seconds, in the order that a page shows them."""
 
     terms: dict[str, float]

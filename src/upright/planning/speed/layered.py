@@ -10,7 +10,7 @@ Two channels are slower than any cores; behind twelve the cores and the handing 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.facts.catalog.rows.speed import Kernels
 from upright.planning.speed.decode import Amount
@@ -20,8 +20,7 @@ HOST_HEADS = 8
 """Query heads for which a processor reads a latent cache once: runs without a GPU slow down by that much a context."""
 
 
-@dataclass(frozen=True)
-class HostFigures:
+class HostFigures(NamedTuple):
     """The figures of a machine that hybrid speed hangs on."""
 
     bandwidth: float
@@ -32,8 +31,7 @@ class HostFigures:
     """Bytes a second of a GPU's PCIe slot; None if not known."""
 
 
-@dataclass(frozen=True)
-class Layered:
+class Layered(NamedTuple):
     """Where the experts of a model live."""
 
     work: Work

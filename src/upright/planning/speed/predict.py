@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.engines.model_settings import planned_draft
 from upright.facts import catalog
@@ -43,8 +43,7 @@ PROMPT_PER_ANSWER = 8
 _LANE = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 
-@dataclass(frozen=True)
-class SpeedCase:
+class SpeedCase(NamedTuple):
     """What the amounts are counted on: ranks, or layers on devices."""
 
     plan: Plan
@@ -110,8 +109,7 @@ class SpeedCase:
         return prefill_amounts(self.work, self.silicon, tokens, self.plan.ubatch_tokens or CHUNK_TOKENS)
 
 
-@dataclass(frozen=True)
-class Unknown:
+class Unknown(NamedTuple):
     """Why no speed is printed."""
 
     why: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from upright.facts import catalog
 from upright.facts.catalog import versions
@@ -16,8 +16,7 @@ NO_GPU = "none"
 """What rows call the compute capability of a machine without a GPU."""
 
 
-@dataclass(frozen=True)
-class ChosenRow:
+class ChosenRow(NamedTuple):
     """A row, and whether it was made for this silicon and these wires."""
 
     row: SpeedRow

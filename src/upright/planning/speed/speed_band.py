@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from upright.facts import catalog
 from upright.facts.catalog import versions
@@ -23,8 +22,7 @@ WIDEST = 2.5
 _FORMATS = ("nvfp4", "mxfp4", "int4", "awq", "gptq", "fp8", "bf16")
 
 
-@dataclass(frozen=True)
-class SpeedQuery:
+class SpeedQuery(NamedTuple):
     """What is asked of the constants."""
 
     shape: str
@@ -37,8 +35,7 @@ class SpeedQuery:
     """Whole layers on GPUs, and the processor has no part."""
 
 
-@dataclass(frozen=True)
-class RateBand:
+class RateBand(NamedTuple):
     """Factors around a predicted rate."""
 
     low: float

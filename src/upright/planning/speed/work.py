@@ -6,9 +6,8 @@ Nothing here is fitted: counts and bytes follow from the shape. How long they ta
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from upright.facts.records.model import (
     Architecture,
@@ -29,8 +28,7 @@ INDEX_HEADS = 32
 """Heads of an indexer (GLM-5); a constant of the fit takes up another number."""
 
 
-@dataclass(frozen=True)
-class GpuFigures:
+class GpuFigures(NamedTuple):
     """The figures of a GPU that speed hangs on."""
 
     bandwidth: float
@@ -40,8 +38,7 @@ class GpuFigures:
     """Dense tensor throughput."""
 
 
-@dataclass(frozen=True)
-class AttentionReader:
+class AttentionReader(NamedTuple):
     """Attention layers of one kind, as one rank runs them."""
 
     layers: int
@@ -57,8 +54,7 @@ class AttentionReader:
     """Bytes a token and layer that are always read, such as an indexer's keys."""
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """One rank's part of a model."""
 
     layers: int
