@@ -1,4 +1,4 @@
-"""All users at once with full contexts: a text for each, and what each is answered.
+"""All users together with full contexts: a text for each, and what each is answered.
 
 A request writes on after its answer until the others are read too: so the cache is as full as the users can make it.
 """
