@@ -54,7 +54,7 @@ class World:
             states.append(BoxState(name=name, deployment=here.name, admitted=True))
         self.directory.write(FleetState(name="f", boxes=tuple(states)))
         monkeypatch.setattr(rolling, "plan_fleet", self.plan)
-        monkeypatch.setattr(rolling.sentinel, "post", lambda directory: None)
+        monkeypatch.setattr(rolling.sentinel, "start_watchers", lambda directory: None)
         monkeypatch.setattr(box_steps, "restart", self.restart)
         monkeypatch.setattr(box_steps, "prove_deployment", self.prove)
         monkeypatch.setattr(box_steps, "admit", self.admit)
@@ -62,7 +62,7 @@ class World:
         monkeypatch.setattr(roll_plan, "_of_router", lambda *_, **__: None)
         monkeypatch.setattr(roll_plan, "running_router", lambda directory: object())
         for module in (box_steps, rolling, roll_plan):
-            monkeypatch.setattr(module, "running", self.running)
+            monkeypatch.setattr(module, "running_deployment", self.running)
         self.left: int | None = 3
         """Requests of a busy box."""
         monkeypatch.setattr(
@@ -238,7 +238,7 @@ def test_a_box_that_is_down_is_started_though_no_other_answers(world: World, mon
         return None if known.name in down and world.starts[known.name] == 1 else world.running(known)
 
     for module in (box_steps, rolling, roll_plan):
-        monkeypatch.setattr(module, "running", running)
+        monkeypatch.setattr(module, "running_deployment", running)
     assert world.roll().outcome == "done"
     assert all(box.admitted for box in world.directory.state().boxes)
 

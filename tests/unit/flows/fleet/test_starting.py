@@ -51,16 +51,16 @@ class Pair:
         """Boxes whose machine cannot be reached."""
         files = SimpleNamespace(write=lambda keys: None, list_boxes=self.lists.append, remove=self.remove_keys)
         stand_ins = {
-            "running": lambda known: known.name in self.alive,
+            "running_deployment": lambda known: known.name in self.alive,
             "plan_fleet": self.plan,
             "start_box": self.start_box,
             "RouterFiles": lambda *_: files,
-            "router_wanted": lambda *_: self.recipe(9000),
-            "prove_through": lambda *_: SimpleNamespace(passed=True, observations=()),
+            "wanted_router_recipe": lambda *_: self.recipe(9000),
+            "prove_router": lambda *_: SimpleNamespace(passed=True, observations=()),
         }
         for name, instead in stand_ins.items():
             monkeypatch.setattr(starting, name, instead)
-        monkeypatch.setattr(starting.sentinel, "post", lambda directory: None)
+        monkeypatch.setattr(starting.sentinel, "start_watchers", lambda directory: None)
         monkeypatch.setattr(stopping, "stop", self.stop)
         monkeypatch.setattr(router_control, "RouterFiles", lambda *_: files)
         monkeypatch.setattr(router_control, "wait_until", lambda *_, **__: None)
