@@ -49,6 +49,7 @@ def models(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_model_and_context_within_a_thousandth_and_compute_within_a_quarter(llama_server, models):
     assert len(POINTS) >= 40
     worst = {"model": 0.0, "context": 0.0, "compute": 0.0}

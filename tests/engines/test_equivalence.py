@@ -107,6 +107,7 @@ def by_prompt(evidence: Evidence) -> list[float]:
     return [seen.measured["divergence"] for seen in evidence.of("equivalence") if seen.check == "prompt"]
 
 
+@pytest.mark.slow
 def test_precisions_and_faults_are_ordered_and_told_apart(bench: Bench, reference: Reference) -> None:
     four_bit_cache = ("-fa", "on", "-ctk", "q4_0", "-ctv", "q4_0")
     seen = {

@@ -163,6 +163,7 @@ def chat(url: str, key: str | None) -> int:
     ).status_code
 
 
+@pytest.mark.slow
 def test_two_hosts_up_status_roll_down(wire: Wire, smg: Path, llama_server: Path, tmp_path: Path):
     fleet, port = Operator(wire, smg, llama_server, tmp_path), free_port()
     text = FLEET.format(model=TINY_MODEL, net=wire.net, port=port, metrics=free_port())

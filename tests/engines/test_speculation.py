@@ -62,6 +62,7 @@ def test_a_trained_draft_is_judged_cell_by_cell(box: Upright, tmp_path: Path) ->
     assert "Does speculative decoding pay?" in (tmp_path / "page.md").read_text()
 
 
+@pytest.mark.slow
 def test_drafts_that_slow_or_harm_are_taken_back(box: Upright, tmp_path: Path) -> None:  # noqa: F811
     """The same noise twice: verified, it only costs time; accepted unseen, as for a benchmark, it ruins the answers."""
     up(box)
