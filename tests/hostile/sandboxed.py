@@ -19,7 +19,7 @@ def use(way: str) -> None:
     chosen = [
         candidate for candidate in confined_starts() if candidate.isolation == (way if way != ALONE else "namespaces")
     ]
-    sandbox.ways = lambda: iter(chosen)
+    sandbox.confined_starts = lambda: iter(chosen)
     sandbox._tried_ways.cache_clear()
     sandbox._modules.cache_clear()
     if way == ALONE:

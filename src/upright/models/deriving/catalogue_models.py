@@ -12,6 +12,7 @@ from functools import cache
 from math import ceil
 from typing import Any, cast
 
+from upright.base.bounds.bounded_json import parse_json
 from upright.base.untrusted_text import checked_name
 from upright.facts import catalog
 from upright.facts.catalog import model_records
@@ -86,7 +87,7 @@ def _derived(row: ModelRow, artifact: Artifact) -> Model | None:
 def _unnamed(configuration: str, declared: str | None) -> Model:
     """Under its own quantization_config or another: all GGUFs of a model are packed from the same tensors."""
     config = catalog.configuration(configuration)
-    config = config if declared is None else _restored(config, json.loads(declared))
+    config = config if declared is None else _restored(config, parse_json(declared))
     return model_of(config, name=configuration, source=configuration)
 
 

@@ -66,7 +66,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 
 @pytest.fixture(params=[way for way in sandboxed.WAYS if way != sandboxed.ALONE])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(sandbox, "confined_starts", sandbox.ways)
+    monkeypatch.setattr(sandbox, "confined_starts", sandbox.confined_starts)
     sandboxed.use(request.param)
     yield str(request.param)
     sandbox._tried_ways.cache_clear()
@@ -219,8 +219,8 @@ def test_assertions_that_ask_nothing_are_refused() -> None:
 def test_the_sandbox_dies_with_the_climb() -> None:
     """kill -9 of the prover: nothing of the generated code survives it."""
     code = (
-        "from upright.proof.ladder.sandbox import contained\n"
-        "with contained({'answer.py': 'import time'}) as code:\n"
+        "from upright.proof.ladder.sandbox import contained_code\n"
+        "with contained_code({'answer.py': 'import time'}) as code:\n"
         "    print('there', flush=True)\n"
         "    code.module('answer').time.sleep(50)\n"
     )
