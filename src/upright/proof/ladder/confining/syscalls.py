@@ -57,13 +57,6 @@ _EPERM, _ENOSYS = 1, 38
 _NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
 
 
-def number_of(name: str, machine: str) -> int:
-    number = _DENIED[name][_MACHINES[machine][1]]
-    if number is None:
-        raise KeyError(name)
-    return number
-
-
 def program(machine: str) -> bytes:
     """BPF instructions. KeyError for a machine whose numbers are not known."""
     architecture, column = _MACHINES[machine]
