@@ -21,7 +21,7 @@ GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.9}
 ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1: speculative decoding with a draft model: prove the base first
 EAGLE3_MODEL=${EAGLE3_MODEL:-lightseekorg/kimi-k2.6-eagle3-mla}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
-# The image behind the 255 published cells of Kimi-K2.6 on 8x RTX PRO 6000: DCP 1 to 8, with and without EAGLE3, fp8 cache. Users report slower speculation than the image of 2026-05-10.
+# The image behind the 255 published cells of Kimi-K2.6 on 8x RTX PRO 6000: DCP 1 to 8, with and without EAGLE3, fp8 cache. Users report slower speculation than the image of 2026-05-10. By its tag alone, no digest is recorded: docker.io/voipmonitor (none of the engine's makers) can put another image under it.
 IMAGE=${IMAGE:-voipmonitor/vllm:glm-kimi-canonical-rebase-layered-vllm68b3569f-b12xc929144-flashinfergit1a60071-cutedsl45-20260514}
 # Fetch first, into HF_HOME: upright fetch moonshotai/Kimi-K2.6
 HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}

@@ -18,6 +18,7 @@ import pytest
 from tests import command
 from tests.ports import free_port
 from tests.programs import made_by
+from tests.selection import leaves_nothing
 
 ROOT = Path(__file__).parent.parent
 SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {
@@ -27,6 +28,7 @@ SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {
     "conftest",
     "ports",
     "programs",
+    "selection",
 }
 pytest.register_assert_rewrite(*(f"tests.{name}" for name in SHARED))  # their asserts tell values too
 TINY_ASSETS = ROOT / "tests/assets/tiny-kimi"
@@ -68,6 +70,14 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         parser.addini("cache_dir", "where the cache would be, if there were one")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `-m` leaves nothing of is not imported; a file that somebody names is."""
+    named = any(Path(arg.partition("::")[0]).absolute() == collection_path for arg in config.args)
+    if named or not collection_path.match("test_*.py"):
+        return None
+    return leaves_nothing(config.option.markexpr, collection_path) or None
+
+
 @pytest.fixture
 def upright(tmp_path: Path) -> Upright:
     """Runs `upright ARGS...` as a user would, in a process and a home of its own (tests/command says how)."""
@@ -83,6 +93,12 @@ def upright(tmp_path: Path) -> Upright:
 def llama_server() -> Path:
     """A real llama-server, unpacked once into the cache."""
     return Path(made_by("get-llama-server"))
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """A small real instruct model, fetched once into the cache: real language, and mostly wrong answers."""
+    return Path(made_by("get-smollm2"))
 
 
 @pytest.fixture(scope="session")

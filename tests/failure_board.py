@@ -58,16 +58,18 @@ def thread_judgements() -> tuple[Judged, ...]:
 
 def judged(failure: dict[str, Any]) -> Judged:
     """right: the first cause says what the thread's outcome says; second: another finding does; symptom: nothing that
-    was found says more than that it fell."""
+    was found says more than that it fell; wrong: another cause is named with certainty. Other possibilities alone are
+    no name."""
     diagnosis = diagnosed(failure["excerpt"])
     telling = [finding for finding in diagnosis.findings if finding.severity not in ("information", "symptom")]
-    fitting = [finding for finding in telling if re.search(failure["says"], _text(finding), re.IGNORECASE)]
+    certain = diagnosis.certainty != "possibly"
+    fitting = [finding for finding in telling if re.search(failure["says"], text_of(finding), re.IGNORECASE)]
     first = next((finding for finding in diagnosis.findings if finding.code == diagnosis.code), None)
     if first is not None and first in fitting:
         return Judged(failure, "right", first.code)
     if fitting:
         return Judged(failure, "second", fitting[0].code)
-    if telling:
+    if telling and certain:
         return Judged(failure, "wrong", (first or telling[0]).code)
     return Judged(failure, "symptom" if diagnosis.findings else "not named", None)
 
@@ -129,9 +131,10 @@ def silicon(told: str) -> str:
     return next((name for name, pattern in families.items() if re.search(pattern, told)), "any or not said")
 
 
-def _text(finding: Finding) -> str:
+def text_of(finding: Finding) -> str:
     remedies = [remedy.model_dump_json() for remedy in finding.remedies]
-    return "\n".join([finding.title, finding.when or "", finding.cause, *remedies])
+    suspects = [suspect.cause for suspect in finding.causes]
+    return "\n".join([finding.title, finding.when or "", finding.cause, *suspects, *remedies])
 
 
 def _table(title: str, judgements: Sequence[Judged], group: Callable[[Judged], str]) -> list[str]:

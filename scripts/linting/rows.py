@@ -127,7 +127,7 @@ def unknown_engines() -> Iterator[str]:
 def failures(rows: Sequence[FailureRow]) -> Iterator[str]:
     """Each real line belongs to one row and one only, and healthy logs to none that alarms."""
     frames = [row for row in rows if row.where == "frame"]
-    lines = [row for row in rows if row.where not in ("evidence", "frame", "words")]
+    lines = [row for row in rows if row.where not in ("evidence", "frame", "words", "part")]
     for row in rows:
         yield from (f"failures {row.id}: {fault}" for fault in (*_misplaced(row, frames, lines), *_flags_unknown(row)))
     for file in sorted(HEALTHY.glob("*.log")):
@@ -138,7 +138,7 @@ def failures(rows: Sequence[FailureRow]) -> Iterator[str]:
 
 
 def _misplaced(row: FailureRow, frames: list[FailureRow], lines: list[FailureRow]) -> Iterator[str]:
-    if row.seen == "none" or row.where in ("evidence", "words"):
+    if row.seen == "none" or row.where in ("evidence", "words", "part"):
         return
     for seen in row.seen:
         if row.where == "frame":

@@ -32,7 +32,7 @@ from upright.app.pages.plan_page import plan_page
 from upright.facts import catalog
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
-from upright.planning.choosing.search import configurations_on
+from upright.planning.choosing.configurations import Configurations
 from upright.planning.requests.library import artifact_choice_for, box_record
 
 SEED = 42
@@ -169,7 +169,7 @@ def boxes() -> list[str]:
 
 
 def _crossed(model: str, box: str) -> Iterator[str]:
-    here, larger = configurations_on(box_record(box)), configurations_on(grown(box_record(box), gpu=2, ram=16))
+    here, larger = (Configurations(one).of for one in (box_record(box), grown(box_record(box), gpu=2, ram=16)))
     by_format = {artifact.format: artifact for artifact in reversed(list(artifacts(model).values()))}
     for artifact, options in itertools.product(by_format.values(), OPTIONS):
         asked, plans = Asked(model, box, None, options), here(artifact, Goal(**options))

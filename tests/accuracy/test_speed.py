@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from functools import cache
 
 import pytest
 
@@ -61,9 +62,14 @@ def test_one_more_source_lies_inside_nine_times_in_ten():
     assert statistics.mean(everyone) == pytest.approx(0.9, abs=0.02)
 
 
+@cache
+def families_left_out() -> tuple[tuple[speeds.FittedCell, float], ...]:
+    return speeds.held_out(speed_row(SM120), lambda cell: cell.load.shape)
+
+
 def test_families_left_out_whole_are_predicted_by_what_is_physical():
     """On the GPUs with most published runs: fitted without the family, tested on all of it."""
-    misses = speeds.held_out(speed_row(SM120), lambda cell: cell.load.shape)
+    misses = families_left_out()
     for shape in dict.fromkeys(cell.load.shape for cell, _ in misses):
         sizes = [abs(off) for cell, off in misses if cell.load.shape == shape]
         print(f"\n{shape}: {len(sizes)} cells, median {statistics.median(sizes):.1%}")
@@ -74,10 +80,8 @@ def test_families_left_out_whole_are_predicted_by_what_is_physical():
 
 
 def test_most_families_left_out_whole_lie_inside_the_band_that_would_be_printed():
-    row = speed_row(SM120)
-    misses = speeds.held_out(row, lambda cell: cell.load.shape)
-    inside = []
-    for cell, off in misses:
+    row, inside = speed_row(SM120), []
+    for cell, off in families_left_out():
         away = SpeedQuery(
             "another", cell.load.expert_format, cell.load.gpu, None, cell.load.users, cell.load.context_tokens
         )

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from scripts.linting import rows, text
+from scripts.linting import files, rows, text
 from tests.conftest import ROOT
 from upright.facts import catalog
 from upright.facts.catalog.rows.base import Row
@@ -86,3 +86,31 @@ def test_yaml_that_is_parsed_elsewhere_is_noticed() -> None:
 def _anew(row: Row) -> Row:
     """Validated, so that what was compiled of its pattern is its own."""
     return type(row).model_validate(row.model_dump())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "open(path)", "path.open()", "Path(name).open('rb')", "path.read_text(encoding='utf-8')",
+        "(a / 'b').read_bytes()",
+        "os.open(path, os.O_RDONLY)", "json.load(stream)", "json.loads(text)", "tarfile.open(path)", "gzip.open(path)",
+        "zlib.decompress(content)", "pickle.load(stream)", "path.write_text(text, encoding='utf-8')",
+        "path.open('w', encoding='utf-8')", "files('upright.facts').joinpath('a.yaml').read_text()",
+        "subprocess.run(argv, text=True)",
+    ],
+)  # fmt: skip
+def test_a_file_that_is_opened_beside_the_doors_is_noticed(line: str) -> None:
+    assert list(files.opened(ast.parse(line))), line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "file_bytes(path)", "files('upright.facts').joinpath('a.yaml').read_text(encoding='utf-8')",
+        "Path('/proc/self/stat').read_bytes()", "(Path(__file__).parent / 'a.yaml').read_text('utf-8')",
+        "os.open(path, os.O_RDWR | os.O_CREAT)", "rules.open(layouts, dtype)", "self._host.read_text('/proc/meminfo')",
+        "subprocess.run(argv, encoding='utf-8')",
+    ],
+)  # fmt: skip
+def test_what_is_ours_needs_no_door(line: str) -> None:
+    assert not list(files.opened(ast.parse(line))), line

@@ -47,6 +47,14 @@ def test_alone(a): ...
     assert "Not promised:\n\n- that it answers\n" in section
 
 
+def test_every_attacker_is_a_row_with_what_holds_and_where_it_is_tried(security: ModuleType):
+    text = (
+        f'{ATTACKER}@pytest.mark.promise("one | two")\ndef test_a(): ...\n@pytest.mark.promise("b")\ndef test_b(): ...'
+    )
+    row = security.overview("test_attacker_server.py", text)
+    assert row == r"| [A server](#a-server) | what it sends | one \| two; b | `test_attacker_server.py` |"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -67,4 +75,5 @@ def test_a_promise_without_a_test_fails(security: ModuleType, text: str, complai
 def test_a_promise_written_by_hand_is_not_current(security: ModuleType):
     page = (ROOT / "SECURITY.md").read_text()
     assert security.pages() == {"SECURITY.md": page}
-    assert page.count(security.BEGIN) == page.count(security.END) == 1
+    for mark in (security.BEGIN, security.END, security.FIRST, security.LAST):
+        assert page.count(mark) == 1

@@ -94,12 +94,12 @@ def test_a_complaint_is_broken_between_words_on_a_terminal(tmp_path: Path):
 
 
 def test_a_note_is_broken_between_words_on_a_terminal(tmp_path: Path):
-    code, shown = _talk_on_a_terminal(tmp_path, "plan", "kimi-k2.6", "--box", "4x-rtx-pro-6000-server")
+    code, shown = _talk_on_a_terminal(tmp_path, "plan", "moonshotai/Kimi-K2.6", "--box", "4x-rtx-pro-6000-server")
     assert code == 1
     assert shown[:3] == [
         "note: system RAM of this box is not specified: with enough",
         "      of it, experts offloaded to CPU may fit",
-        "next: upright plan kimi-k2.6 --box 4x-rtx-pro-6000-server --ram 512GB",
+        "next: upright plan moonshotai/Kimi-K2.6 --box 4x-rtx-pro-6000-server --ram 512GB",
     ]
 
 

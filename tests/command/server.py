@@ -1,5 +1,6 @@
 """requests on a socket -> forks of a process that has imported the house, each the command from then on.
 
+It has read our rows too, planned once and read a log: what is made of our rows alone is made once, not in each fork.
 What packages of others read of the environment as they are imported is left for the fork to import: `NOT_YET`.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -16,6 +18,7 @@ import selectors
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -34,10 +37,28 @@ def prepare() -> None:
     for module in pkgutil.walk_packages(upright.__path__, "upright."):
         if "payload" not in module.name and "__main__" not in module.name:
             importlib.import_module(module.name)
+    _read_ahead()
     early = [name for name in NOT_YET if name in sys.modules]
     assert not early, f"imported before the environment is known: {early}"
     gc.collect()
     gc.freeze()
+
+
+def _read_ahead() -> None:
+    """In an empty home, so that nobody's rows are among them."""
+    import upright
+    from upright.facts import catalog
+    from upright.serving.diagnose import diagnose
+
+    ours = dict(os.environ)
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["UPRIGHT_HOME"] = home
+        for kind in catalog.KINDS:
+            catalog.rows(kind)
+        upright.plan("kimi-k2.6", "hgx-b200")
+        diagnose(io.BytesIO(), subject="nothing")
+    os.environ.clear()
+    os.environ.update(ours)
 
 
 def serve(path: str) -> tuple[list[str], dict[str, str], str] | None:

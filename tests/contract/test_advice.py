@@ -55,7 +55,7 @@ EXAMPLES = {
         refused="sparse MLA",
     ),
     "unified memory keeps a reserve": Example(
-        "gpt-oss-120b --box dgx-spark",
+        "gpt-oss-120b --box dgx-spark --engine vllm",
         page=("fits",),
         absent=("0.94", "0.9 "),
         plan={"fits": True, "memory_fraction": 0.8},
@@ -69,7 +69,7 @@ EXAMPLES = {
     ),
     "FP8 blocks are not cut (MiniMax M2.7)": Example(
         f"minimax-m2.7 --engine vllm --engine-version 0.31.0 --box {SM120}",
-        page=("TP 8 not offered", "constraints/vllm-block-fp8-split", "TP 4 x PP 2"),
+        page=("TP 8 not offered", "constraints/vllm-block-fp8-split"),
         plan={"fits": True, "parallel.tensor": 8, "parallel.expert": True},
         recipe={"--enable-expert-parallel": "", "--tensor-parallel-size": "8"},
     ),

@@ -18,8 +18,8 @@ from upright.facts import catalog
 from upright.facts.records.box import Box
 from upright.facts.records.plan import Goal
 from upright.planning.choosing.artifacts import ArtifactChoice
-from upright.planning.choosing.ranking import faithful
-from upright.planning.choosing.search import best_plan
+from upright.planning.choosing.rule import faithful
+from upright.planning.choosing.table import best_plan
 from upright.planning.recommending.comparison import Prices
 from upright.planning.requests.comparison import compare_requests
 from upright.planning.requests.fleet_sizing import planned_configurations

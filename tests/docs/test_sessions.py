@@ -20,6 +20,7 @@ from upright.serving.launch import stop
 
 _PAGES = (
     "quickstart",
+    "choosing",
     "proving",
     "clients",
     "bundles",
@@ -117,6 +118,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "fleet.md",
         "field-test.md",
         "recommending.md",
+        "choosing.md",
         "comparing.md",
         "engines.md",
         "purchase.md",

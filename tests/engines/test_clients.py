@@ -15,10 +15,14 @@ from tests.conformance import conforms, found_today
 from tests.conftest import Upright
 from tests.ports import free_port
 from tests.sdk_clients import after_cancelling, environment_of, walk_anthropic, walk_openai
+from upright.facts.records.deployment import Deployment
 from upright.facts.store import DeploymentDir
-from upright.serving.connect import CLIENTS
+from upright.serving.connect import CLIENTS, connect, try_settings
+from upright.serving.connect.requirements import proved_checks
 
 pytestmark = pytest.mark.engine
+SMALL = {"openai", "anthropic", "aider", "llm", "zed", "open-webui", "curl"}
+"""Clients whose first prompt fits into 2,048 tokens."""
 
 
 @pytest.fixture
@@ -51,7 +55,19 @@ def test_the_protocols_are_as_recorded_and_streams_that_are_left_free_their_slot
     settings: Any, upright: Upright, tmp_path: Path
 ):
     directory = DeploymentDir(next((tmp_path / "home/deployments").iterdir()))
-    conforms(found_today(directory.name, upright))
+    found = found_today(directory.name, upright)
+    conforms(found)
+    fares = {check[4:]: item for check, item in found["checks"].items() if check.startswith("for ")}
+    running, seen = directory.read(Deployment), proved_checks(directory)
+    tried = {
+        client: try_settings(connect(running, directory.key_file, client), directory.key(), verdicts=seen)
+        for client in CLIENTS
+    }
+    # Before, `prove` said that each of them works with 2,048 tokens, and `connect` that most will not.
+    assert {client for client, trial in tried.items() if trial.works} == SMALL
+    assert {client for client, item in fares.items() if item["verdict"] == "passed"} == SMALL
+    for client, trial in tried.items():
+        assert all(reason in fares[client]["words"] for reason in trial.why), fares[client]
     before, after = after_cancelling(directory, 100, 4)
     assert (after.running, after.waiting) == (0, 0)
     generated = (after.generation_tokens or 0) - (before.generation_tokens or 0)
@@ -59,10 +75,9 @@ def test_the_protocols_are_as_recorded_and_streams_that_are_left_free_their_slot
 
 
 def test_every_client_gets_settings_that_hold_no_key(settings: Any, upright: Upright, tmp_path: Path):
-    small = {"openai", "anthropic", "aider", "llm", "zed", "open-webui", "curl"}
     for client in CLIENTS:
         told = settings(client)
-        assert told["works"] == (client in small), f"{client} with 2,048 tokens"
+        assert told["works"] == (client in SMALL), f"{client} with 2,048 tokens"
         key = Path(told["key_file"]).read_text().strip()
         assert key not in json.dumps(told), client
         assert told["source"].startswith("https://"), client

@@ -11,7 +11,6 @@ import os
 import pty
 import select
 import subprocess
-import sys
 import tarfile
 import time
 from html.parser import HTMLParser
@@ -22,7 +21,9 @@ import pytest
 import yaml
 
 from tests import hostile_strings as hostile
+from tests.command import command
 from tests.conftest import Upright
+from tests.measured import measured
 from tests.poisoned import planted
 
 NOT_PROMISED = (
@@ -62,8 +63,6 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 NARROW = ("logs", "ps-json")
 """The log itself, line by line; JSON, which is whole, however long."""
-MOST_MEMORY_BYTES = 250_000_000
-"""A command that reads nothing takes about 60 MB; a text of 64 MB is there as bytes and as letters."""
 ITEMS = 5_000_000
 
 
@@ -178,7 +177,7 @@ def test_a_real_terminal_is_not_moved(verb: str, upright: Upright, tmp_path: Pat
     if verb == "bundle-read":
         assert upright("bundle", "d", "-o", str(tmp_path / "made.tar.gz")).returncode == 0
     words = [str(tmp_path / word) if word.endswith((".json", ".gz")) else word for word in VERBS[verb]]
-    shown = _on_terminal([sys.executable, "-m", "upright", *words], tmp_path)
+    shown = _on_terminal([*command(), *words], tmp_path)
     assert b"\\u001b" in shown or verb in ("connect", "plan"), shown[:500]
     for obeyed in (b"\x1b]52", b"\x1b]0;", b"\x1b[2J\x1b[H", b"\x1bc", b"\x1b[6n", b"\x1b]11", b"\xc2\x9b", b"\x9d"):
         assert obeyed not in shown, (obeyed, shown[max(0, shown.find(obeyed) - 80) :][:200])
@@ -261,30 +260,12 @@ def test_a_hostile_archive_is_refused(kind: str, upright: Upright, tmp_path: Pat
     assert not (tmp_path.parent / "evil").exists()
 
 
-_MEASURING = """
-import json, os, resource, subprocess, sys, time
-began = time.monotonic()
-limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-argv = [sys.executable, "-m", "upright", *sys.argv[1:]]
-with open("talk", "w") as talk:
-    code = subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=talk, preexec_fn=limit, timeout=60)
-used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-print(json.dumps([code, time.monotonic() - began, used]))
-"""
-
-
 def _refused_cheaply(*words: str | Path, folder: Path) -> str:
-    """Measured by a small process between: a child is as large as its parent was until it becomes something else."""
-    environment = {**os.environ, "UPRIGHT_HOME": str(folder / "home"), "NO_COLOR": "1"}
-    argv = [sys.executable, "-c", _MEASURING, *map(str, words)]
-    done = subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=folder, check=False)
-    talk = (folder / "talk").read_text()
-    assert done.returncode == 0, done.stderr[-300:] + talk
-    code, seconds, size = json.loads(done.stdout)
-    assert (code, "Traceback" in talk) == (2, False), (code, talk[-500:], seconds, size)
-    assert size < MOST_MEMORY_BYTES, (size, seconds, talk)
-    assert seconds < 20, (size, seconds, talk)
-    return talk
+    done = measured(*words, folder=folder)
+    assert (done.code, "Traceback" in done.talk) == (2, False), done
+    assert done.is_cheap(), done
+    assert len(done.talk.splitlines()) <= 2, done
+    return done.talk
 
 
 def _packed(path: Path, *blocks: tuple[tarfile.TarInfo, bytes]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from upright.base.errors import UsageError
 from upright.serving.connect import connect, write_settings
 from upright.serving.monitor.prometheus_folder import write_files
 
-NOT_PROMISED = ("that a link is refused whose own folder was typed: `-o link/page.html` writes where `link` leads to",)
+NOT_PROMISED = (
+    "that a link is refused whose own folder was typed: `-o link/page.html` writes where `link` leads to",
+    "that a link is refused which somebody else puts there between the look and the write",
+)
 
 
 @pytest.fixture
@@ -66,6 +70,35 @@ def test_links_of_ones_own_home_are_followed(repository: Path, monkeypatch: pyte
     (home / ".config/zed/settings.json").symlink_to("../../zed.json")
     write_settings(connect(deployment(), KEY_FILE, "zed"))
     assert "language_models" in (home / "zed.json").read_text()
+
+
+@pytest.mark.promise("what a file held before is kept beside it with its own mode, and no other user can read the copy")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o400])
+def test_the_copy_has_the_old_mode(mode: int, repository: Path):
+    told = connect(deployment(), KEY_FILE, "aider")
+    file = repository / str(told.file)
+    file.write_text("secret\n")
+    file.chmod(mode)
+    before = os.umask(0)
+    try:
+        write_settings(told)
+    finally:
+        os.umask(before)
+    kept = file.with_name(f"{file.name}.before-upright")
+    assert kept.read_text() == "secret\n"
+    assert [path.stat().st_mode & 0o777 for path in (file, kept)] == [mode, mode]
+    assert [path.name for path in repository.iterdir() if path.name.startswith(".") and ".tmp" in path.name] == []
+
+
+@pytest.mark.promise("what a file held before is kept beside it with its own mode, and no other user can read the copy")
+def test_a_link_in_the_place_of_the_copy_is_replaced(repository: Path):
+    told = connect(deployment(), KEY_FILE, "aider")
+    file = repository / str(told.file)
+    file.write_text("theirs\n")
+    file.with_name(f"{file.name}.before-upright").symlink_to("../missing")
+    write_settings(told)
+    assert not (repository.parent / "missing").exists()
+    _untouched(repository)
 
 
 WRITERS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -47,8 +48,9 @@ def _open_engine(asked: list[str]) -> Iterator[str]:
 
 
 def _answer(address: str, method: str, headers: dict[str, str]) -> http.client.HTTPResponse:
-    line = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
-    line.request(method, "/v1/chat/completions", b"{}" if method == "POST" else None, headers)
+    where = urlsplit(address)
+    line = http.client.HTTPConnection(where.netloc, timeout=30)
+    line.request(method, f"{where.path}/v1/chat/completions", b"{}" if method == "POST" else None, headers)
     answer = line.getresponse()
     answer.read()
     line.close()
@@ -83,6 +85,22 @@ def test_a_page_of_another_origin_is_refused(headers: dict[str, str], method: st
 def test_a_client_is_answered_without_leave_for_pages(origin: str | None):
     asked: list[str] = []
     with _open_engine(asked) as url, recording_proxy(url, TraceRecorder()) as address:
-        answer = _answer(address, "POST", {"Origin": address} if origin else {})
+        answer = _answer(address, "POST", {"Origin": address.rpartition("/")[0]} if origin else {})
     assert (answer.status, asked) == (200, ["/v1/chat/completions"])
     assert not any(name.lower().startswith("access-control") for name, _ in answer.getheaders())
+
+
+@pytest.mark.promise("`record` answers only under the address that it printed: whoever guesses the port has no token")
+@pytest.mark.parametrize(
+    "path", ["", "/", "//", "/x", "/{other}", "/%7Btoken%7D", "/{token}x", "/{token_less}", "/?{token}"]
+)
+def test_an_address_without_its_token_is_refused(path: str):
+    asked: list[str] = []
+    with _open_engine(asked) as url, recording_proxy(url, TraceRecorder()) as address:
+        base, _, token = address.rpartition("/")
+        words = {"token": token, "token_less": token[:-1], "other": "A" * len(token)}
+        answers = [_answer(base + path.format(**words), method, {}) for method in ("POST", "GET")]
+        whole = _answer(address, "POST", {})
+    assert [answer.status for answer in answers] == [403, 403]
+    assert (whole.status, asked) == (200, ["/v1/chat/completions"])
+    assert len(token) >= 20

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,17 +161,17 @@ GGUF: dict[str, bytes] = {
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Every path that Path.open opens while the test runs; what is loaded once for good is loaded before."""
+    """Every path that is opened while the test runs; what is loaded once for good is loaded before."""
     read(str(TINY_MODEL))
     read("kimi-k2.6")
     paths: list[Path] = []
-    real: Callable[..., object] = Path.open
+    real: Callable[..., int] = os.open
 
-    def spy(self: Path, *arguments: object, **named: object) -> object:
-        paths.append(self.resolve())
-        return real(self, *arguments, **named)
+    def spy(path: str | Path, *arguments: Any, **named: Any) -> int:
+        paths.append(Path(path).resolve())
+        return real(path, *arguments, **named)
 
-    monkeypatch.setattr(Path, "open", spy)
+    monkeypatch.setattr(os, "open", spy)  # the door's own way
     return paths
 
 
@@ -210,6 +212,7 @@ LARGE = {
 CHILD = """
 import json, sys, time
 from pathlib import Path
+from typing import Any
 from upright.base.errors import ReadError
 from upright.models.reading import read
 started = time.process_time()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Timer
+from threading import Thread, Timer
 from types import SimpleNamespace
 from typing import Any
 
@@ -341,3 +341,51 @@ def test_it_is_started_again_as_often_as_allowed_and_not_once_more(engine: Scrip
     assert ended.restarts == allowed
     assert ended.reason is not None
     assert ended.reason.endswith(f"(after {allowed} restarts)")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, pytest.param(1.5, marks=pytest.mark.slow)])
+def test_down_during_up_ends_both(engine: Scripted, seconds: float):
+    """Whoever starts is told that it was stopped; nothing is left that runs, and a second start stands."""
+    engine.is_("loading")
+    ended: list[Deployment | Exception] = []
+
+    def start() -> None:
+        try:
+            ended.append(engine.launch(Keeping(restarts=3)))
+        except LaunchError as error:
+            ended.append(error)
+
+    thread = Thread(target=start)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not engine.directory.has(Deployment) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(seconds)
+    stopped = stop(engine.directory)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert (stopped.state, status(engine.directory).state) == ("stopped", "stopped"), ended
+    assert not is_supervised(engine.directory)
+    assert ended
+    with socket.socket() as free:
+        assert free.connect_ex(("127.0.0.1", engine.recipe.port)) != 0
+    engine.is_("ok")
+    assert engine.launch().state == "ready"
+
+
+@pytest.mark.parametrize("when", ["1970-01-01T00:00:00.000+00:00", "9999-12-31T23:59:59.999+00:00", "yesterday", ""])
+def test_a_clock_that_jumps_neither_stops_nor_starts_anything(engine: Scripted, when: str):
+    """Times in records are for people: what is waited for is counted by a clock that only goes on."""
+    engine.is_("ok")
+    engine.launch()
+    now = status(engine.directory)
+    future = time.time() + 10 * 365 * 86_400
+    os.utime(engine.directory.log, (future, future))
+    engine.directory.write(now.model_copy(update={"created_at": when, "changed_at": when}))
+    time.sleep(1.0)
+    assert status(engine.directory).state == "ready"
+    assert [listed.problem for listed in store.list_deployments()] == [None]
+    os.utime(engine.directory.log, (0, 0))
+    time.sleep(1.0)
+    assert status(engine.directory).state == "ready"
+    assert stop(engine.directory).state == "stopped"

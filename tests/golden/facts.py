@@ -6,9 +6,10 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-import upright
 from upright.facts import catalog
 from upright.facts.records.plan import Rate
+from upright.planning.requests.plan_arguments import NamedBox, artifacts_of, box_named
+from upright.planning.requests.plan_request import PlanRequest, plan_request
 
 FILE = Path(__file__).with_name("facts.csv")
 BOXES = (
@@ -26,7 +27,8 @@ Row = Mapping[str, str]
 def facts(boxes: Iterable[str] = BOXES) -> Iterator[Row]:
     for box in boxes:
         for model in sorted(catalog.rows("models")):
-            best = upright.plan(model, box)[0]
+            request = PlanRequest(artifacts_of(model), box_named(NamedBox(box)))
+            best = plan_request(request, advise=lambda best: False).best
             row = {"box": box, "model": model, "artifact": best.model, "engine": best.engine}
             if not best.fits:
                 yield {**row, "fits": "no", "context": "", "decode": "", "prefill": ""}

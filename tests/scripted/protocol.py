@@ -250,7 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
         protocol = self.path.split("/")[2]
         if KEY not in [(self.headers[name] or "").removeprefix("Bearer ") for name in self.key_headers]:
             self.answer('{"error": {"message": "no"}}', status=401)
-        elif len(str(body)) > 10_000 or isinstance(body.get("messages"), str):
+        elif len(str(body)) > 70_000 or isinstance(body.get("messages"), str):
             self.answer('{"type": "error", "error": {"type": "invalid", "message": "too long"}}', status=400)
         elif self.path.endswith("count_tokens"):
             self.answer('{"input_tokens": 9}')

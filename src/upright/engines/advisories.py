@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.errors import EngineError
 from upright.facts.catalog import advisories, find_image
-from upright.facts.catalog.rows.advisory import AdvisoryRow, Affected
 from upright.facts.records.recipe import Recipe
+
+if TYPE_CHECKING:
+    from upright.facts.catalog.rows.advisory import AdvisoryRow, Affected
 
 _GRAVE = ("critical", "high")
 

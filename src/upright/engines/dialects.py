@@ -8,14 +8,16 @@ a name, and what the catalogue says of that name holds. A row of the person's ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from upright.engines.facets.flags import FlagCase
 from upright.facts.catalog import rows as rows_of
-from upright.facts.catalog.rows.dialect import DialectRow
 from upright.facts.catalog.rows.model import Parsers
 from upright.facts.records.model import Model
 from upright.facts.records.recipe import Setting
+
+if TYPE_CHECKING:
+    from upright.facts.catalog.rows.dialect import DialectRow
 
 _TOOLS = "tools"
 

@@ -10,7 +10,7 @@ PORT=${PORT:-30000}
 MAX_MODEL_LEN=${MAX_MODEL_LEN:-4096}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.848}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
-# upstream's release; pin the digest of what you pulled
+# Upstream's release. By its tag alone, no digest is recorded: docker.io/lmsysorg can put another image under it.
 IMAGE=${IMAGE:-lmsysorg/sglang:v0.5.23}
 # Fetch first, into HF_HOME: upright fetch nvidia/Kimi-K2-Thinking-NVFP4
 HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}

@@ -12,7 +12,7 @@ PORT=${PORT:-8001}
 MAX_MODEL_LEN=${MAX_MODEL_LEN:-16384}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.9}
 KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line
-# What Lambda's guide runs Kimi-K2.6 with on HGX B200, with transformers pinned to 4.57.6 inside. A nightly: two pulls are two engines.
+# What Lambda's guide runs Kimi-K2.6 with on HGX B200, with transformers pinned to 4.57.6 inside. A nightly: two pulls are two engines. By its tag alone, no digest is recorded: docker.io/vllm can put another image under it.
 IMAGE=${IMAGE:-vllm/vllm-openai:cu130-nightly}
 # Fetch first, into HF_HOME: upright fetch moonshotai/Kimi-K2.6; upright fetch lightseekorg/kimi-k2.6-eagle3
 HF_HOME=${HF_HOME:-$HOME/.cache/huggingface}

@@ -90,8 +90,14 @@ def test_the_level_is_the_farthest_pairs_word(path: str, level: str):
 def test_fp8_on_sm120_is_refused_unless_the_image_is_patched():
     box = catalog.box_record(SM120)
     with pytest.raises(EngineError, match="101,376"):
-        rendered(box, engine="vllm", kv_dtype="fp8")
-    patched = rendered(box, wishes=RenderOptions(must_be_installed=False, patched=True), engine="vllm", kv_dtype="fp8")
+        rendered(box, engine="vllm", engine_version="0.32.0", kv_dtype="fp8")
+    patched = rendered(
+        box,
+        wishes=RenderOptions(must_be_installed=False, patched=True),
+        engine="vllm",
+        engine_version="0.32.0",
+        kv_dtype="fp8",
+    )
     assert not any("101,376" in note for note in patched.notes)
     assert any("proved at the context" in note for note in patched.notes)
 

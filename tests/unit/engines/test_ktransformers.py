@@ -46,7 +46,7 @@ def test_every_expert_lies_in_system_ram_and_some_on_the_gpus_too():
 
 
 def test_too_little_ram_is_an_objection_though_ram_and_vram_together_would_do():
-    plan = planned(ram=512e9)
+    plan = planned("moonshotai/Kimi-K2.6", ram=512e9)
     assert [objection.code for objection in plan.objections] == ["does-not-fit"]
     assert "it holds every routed expert" in plan.objections[0].message
 

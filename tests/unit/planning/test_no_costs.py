@@ -15,9 +15,10 @@ from upright.facts import catalog
 from upright.facts.records.plan import Goal, Plan
 from upright.models.deriving.catalogue_models import architecture, record
 from upright.models.deriving.typed_gguf import gguf_of_type
-from upright.planning.choosing.artifacts import LazyRecords, smaller_models
+from upright.planning.choosing.artifacts import artifact_of, builds_of, smaller_models
 from upright.planning.choosing.estimated_sizes import dense, least_bytes, least_of_type, may_be_placed, may_fit
-from upright.planning.choosing.search import best_plan
+from upright.planning.choosing.rule import faithful, ordered
+from upright.planning.choosing.table import Table
 from upright.planning.requests.plan_arguments import NamedBox, box_named
 
 YES = (("kimi-k2.6", "hgx-b200"), ("glm-4.7", "hgx-h200"), ("gpt-oss-120b", "hgx-h200"))
@@ -50,12 +51,15 @@ def _planned_one_by_one(box_name: str, ram: int | None, goal: Goal) -> list[Plan
     """The two largest that fit, with every artifact of every model planned."""
     box, plans = box_named(NamedBox(box_name, ram)), []
     for row in sorted(catalog.models(), key=lambda row: -(row.parameters.value or 0)):
-        models = tuple(LazyRecords(row, row.artifacts))
-        best = best_plan(box, models[0], goal, choose_from=models[1:])
-        if best.fits:
-            plans.append(best)
-            for model, artifact in zip(models, row.artifacts, strict=True):
-                assert model.name != best.model or (may_be_placed(model, box) and may_fit(row, artifact, box))
+        models = {build.repository + (build.quant or ""): record(row, build) for build in builds_of(row)}
+        first, *others = (model for model in models.values() if model is not None)
+        best = ordered(
+            way for model in (first, *others) if faithful(model) for way in Table(box).of_artifact(model, goal)
+        )
+        if best and best[0].plan.fits:
+            plans.append(best[0].plan)
+            assert may_be_placed(best[0].artifact, box)
+            assert may_fit(row, artifact_of(row, best[0].artifact), box)
         if len(plans) == 2:
             break
     return plans

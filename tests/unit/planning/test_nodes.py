@@ -137,7 +137,7 @@ def test_another_artifact_is_taken_where_the_native_one_does_not_fit_two_boxes_e
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--box", "2x-gb10"), "--box gb10 --nodes 2"),
+        (("--box", "2x-gb10", "--engine", "vllm"), "--box gb10 --nodes 2"),
         (("--box", "2x-m3-ultra"), "costs llama.cpp is not known"),
         (("--box", "gb10", "--nodes", "2"), None),
         (("--box", "gb10"), None),

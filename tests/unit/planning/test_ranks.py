@@ -17,6 +17,9 @@ K26 = records(catalog.model("kimi-k2.6"))
 TERMS = ["weights", "replicated_weights", "absorbed_weights", "runtime", "graphs", "kv_cache"]
 
 
+UPSTREAM = {"engine": "vllm", "engine_version": "0.32.0"}
+
+
 def best(box=BOX, model=K26[0], **goal):
     return plan(box, model, Goal(**goal))[0]
 
@@ -55,7 +58,7 @@ IMAGE = "voip-glm-kimi-canonical-20260514"
 
 
 def test_fp8_doubles_the_pool_and_does_not_run_on_sm120_unless_the_image_carries_it():
-    wide, narrow = best(decode_context_parallel=1), best(engine="vllm", kv_dtype="fp8", decode_context_parallel=1)
+    wide, narrow = best(decode_context_parallel=1), best(**UPSTREAM, kv_dtype="fp8", decode_context_parallel=1)
     assert narrow.kv.capacity_tokens / wide.kv.capacity_tokens == pytest.approx(2, rel=0.001)
     (no,) = narrow.objections
     assert (no.code, IMAGE in no.remedy) == ("cache-not-supported", True)
@@ -64,6 +67,8 @@ def test_fp8_doubles_the_pool_and_does_not_run_on_sm120_unless_the_image_carries
         ("--kv-dtype", "fp8", "--image", IMAGE),
     ]
     assert best(kv_dtype="fp8", image=IMAGE).fits
+    by_image = best(engine="vllm", kv_dtype="fp8", decode_context_parallel=8)  # what only an image answers, it answers
+    assert (by_image.fits, by_image.goal.image) == (True, IMAGE)
     assert best(image=IMAGE).kv.dtype == "fp8"
     assert best(box=catalog.box_record("hgx-b200"), engine="vllm", kv_dtype="fp8").fits
 
@@ -97,8 +102,9 @@ def test_a_draft_costs_weights_room_and_a_layer_of_cache():
 
 @pytest.mark.parametrize(("draft", "band"), [(False, "15 %"), (True, "35 %")])
 def test_a_tight_plan_names_the_band_it_was_planned_with(draft, band):
-    room = best(draft=draft, decode_context_parallel=1).kv
-    tight = best(draft=draft, decode_context_parallel=1, context_tokens=(room.low_tokens + room.capacity_tokens) // 2)
+    room = best(draft=draft, decode_context_parallel=1, **UPSTREAM).kv
+    between = (room.low_tokens + room.capacity_tokens) // 2
+    tight = best(draft=draft, decode_context_parallel=1, **UPSTREAM, context_tokens=between)
     (note,) = (note for note in tight.notes if note.code == "tight")
     assert note.message == f"by the best figure it fits, within the band of {band} it may not"
 
@@ -118,7 +124,8 @@ def test_what_does_not_fit_says_how_much_and_where():
 
 def test_nearest_things_fit_when_they_are_planned_again():
     four = catalog.box_record("4x-rtx-pro-6000-server")
-    found = plan(four, K26[0], Goal(), choose_from=K26[1:])[0]
+    assert plan(four, K26[0], Goal(), choose_from=K26[1:])[0].model == "Kimi-K2.6-GGUF:UD-Q2_K_XL"  # the last resort
+    found = plan(four, K26[0], Goal(), others=K26[1:])[0]
     assert not found.fits
     offers = [offer for offer in found.nearest if offer.artifact]
     assert {offer.artifact for offer in offers} >= {"unsloth/Kimi-K2.6-GGUF:UD-Q2_K_XL"}
@@ -130,7 +137,7 @@ def test_nearest_things_fit_when_they_are_planned_again():
 
 
 def test_a_pool_that_is_too_small_is_mended_by_settings_first():
-    found = best(context_tokens=262_144, decode_context_parallel=1)
+    found = best(context_tokens=262_144, decode_context_parallel=1, **UPSTREAM)
     assert [objection.code for objection in found.objections] == ["pool-too-small"]
     assert ("--dcp", "8") in [offer.options for offer in found.nearest]
 

@@ -12,6 +12,8 @@ from upright.planning.choosing.published_notes import SOCKETS
 
 HYBRID = ("kimi-k2.6", "--ram", "1TB", "--host-bandwidth", "600", "--context", "16k", "--engine", "ik_llama.cpp")
 
+MODEL = "unsloth/Qwen3-235B-A22B-GGUF:Q8_0"
+
 
 @pytest.mark.parametrize(("sockets", "told"), [(1, False), (2, True)])
 def test_two_sockets_are_not_one(upright: Upright, tmp_path: Path, sockets: int, told: bool):
@@ -30,7 +32,7 @@ def test_two_sockets_are_not_one(upright: Upright, tmp_path: Path, sockets: int,
 )
 def test_more_channels_than_one_socket_has_are_two(upright: Upright, channels: str, told: bool):
     said = ("--ram", "1TB", "--host-bandwidth", channels, "--engine", "ik_llama.cpp")
-    plan = json.loads(upright("plan", "qwen3-235b-a22b", "--box", "cpu", *said, "--json").stdout)["plans"][0]
+    plan = json.loads(upright("plan", MODEL, "--box", "cpu", *said, "--json").stdout)["plans"][0]
     assert any(note["code"] == SOCKETS for note in plan["notes"]) is told
 
 
@@ -39,7 +41,7 @@ def test_one_sockets_bandwidth_is_counted(upright: Upright):
 
     def decode(channels: str) -> float:
         said = ("--ram", "1TB", "--host-bandwidth", channels, "--engine", "ik_llama.cpp")
-        plan = json.loads(upright("plan", "qwen3-235b-a22b", "--box", "cpu", *said, "--json").stdout)["plans"][0]
+        plan = json.loads(upright("plan", MODEL, "--box", "cpu", *said, "--json").stdout)["plans"][0]
         return float(plan["speed"]["decode"]["best"])
 
     assert decode("12xDDR4-2666") == decode("6xDDR4-2666")

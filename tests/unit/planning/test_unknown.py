@@ -15,7 +15,7 @@ from upright.facts import catalog
 from upright.facts.catalog.model_records import record
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal
-from upright.planning.choosing.search import plan
+from upright.planning.choosing.table import plan
 
 
 class Silent(Engine):

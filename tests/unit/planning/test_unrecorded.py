@@ -60,14 +60,14 @@ def codes(model: str) -> set[str]:
 
 
 @pytest.mark.usefixtures("older_records")
-@pytest.mark.parametrize(("model", "told"), [("minimax-m3", True), ("qwen3-235b-a22b", False)])
+@pytest.mark.parametrize(("model", "told"), [("minimax-m3", True), ("unsloth/Qwen3-235B-A22B-GGUF:Q8_0", False)])
 def test_a_plan_says_it_beside_the_figures(model: str, told: bool):
     assert (UNRECORDED in codes(model)) is told
 
 
 @pytest.mark.usefixtures("older_records")
 def test_a_recommendation_says_it_too():
-    done = CliRunner().invoke(cli, ["recommend", *BOX])
+    done = CliRunner().invoke(cli, ["recommend", *BOX, "--all"])
     assert "MiniMax-M3" in done.stdout
     assert "up to b9839, has MiniMaxM3ForCausalLM" in " ".join(done.stdout.split())
 

@@ -15,21 +15,27 @@ from upright.app.cli.plan_options import PLAN_OPTIONS, SERVING, answer_objection
 @click.argument("model", metavar="MODEL|RECIPE", callback=refuse_empty)
 @recipe_options
 @click.option("--with", "program", help="The engine to ask: an interpreter or venv that has it, or its own program.")
+@click.option("--deep", is_flag=True, help="Ask the engine's own start code too, on a GPU that need not be here.")
 @output_options
-def command(output: Output, model: str, program: str | None, **wanted: Any) -> None:
-    """Let the engine's own parser judge the command, before anything starts."""
+def command(output: Output, model: str, program: str | None, deep: bool, **wanted: Any) -> None:
+    """Let the engine's own parser judge the command, before anything starts.
+
+    With --deep its start code runs as far as its cache, in the engine's own environment, on stand-ins for the driver:
+    no weights, no network, nothing written. It accepts, refuses in its own words, or it is not known. An acceptance
+    proves the start and nothing behind it: no kernel is launched.
+    """
     from upright.app.pages.recipe_check_page import recipe_check_page
     from upright.planning.requests.plan_arguments import recipe_of_file
-    from upright.serving.check import check
+    from upright.serving.check import DeepCheck, check
 
-    recipe = recipe_of_file(model)
+    recipe, asked = recipe_of_file(model), DeepCheck()
     if recipe is None:
         made = prepare_from_options(model, **wanted)
         if made.recipe is None:
             answer_objections(output, model, made)
             return
-        recipe = made.recipe
-    recipe_check = check(recipe, program=program)
+        recipe, asked = made.recipe, DeepCheck(made.model, made.box, made.plan)
+    recipe_check = check(recipe, program=program, deep=asked if deep else None)
     output.answer(recipe_check, lambda console: recipe_check_page(console, recipe_check))
     typed_options = typed_words(*PLAN_OPTIONS, *SERVING)
     if recipe_check.refusals:

@@ -34,6 +34,7 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
     from upright.facts import store
     from upright.facts.records.deployment import RUNNING
     from upright.serving.connect import connect, known_client, try_settings, write_settings
+    from upright.serving.connect.requirements import proved_checks
     from upright.serving.launch import status
 
     output = Output(as_json, None)
@@ -43,7 +44,7 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
     settings = connect(state, directory.key_file, client)
     if state.state not in RUNNING:
         raise LaunchError(f"{state.name} is {state.state}", hint="upright ps")
-    trial = try_settings(settings, directory.key())
+    trial = try_settings(settings, directory.key(), verdicts=proved_checks(directory))
     for sentence in trial_sentences(state.name, client, trial):
         say(sentence)
     shown = {**settings.model_dump(mode="json"), **trial.model_dump(mode="json")}

@@ -74,8 +74,13 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 _LONGEST_WORD = 1 << 20
 """Of a command; what is a name is measured as one."""
-_NOT_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
-"""What a disk or a person's own words make impossible."""
+_NOT_OURS = frozenset(
+    {
+        errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ELOOP,
+        errno.EFBIG, errno.ENXIO, errno.EISDIR, errno.ENOTDIR,
+    }
+)  # fmt: skip
+"""What a disk, a person's rights or words, or a planted file make impossible."""
 OTHER_WORDS = {
     "benchmark": "bench", "test": "prove", "serve": "up",
     "start": "up", "launch": "up", "deploy": "up", "stop": "down", "kill": "down", "list": "ps", "ls": "ps",

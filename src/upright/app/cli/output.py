@@ -22,7 +22,7 @@ from upright.base.terminal.messages import note as note
 from upright.base.terminal.messages import page_width as page_width
 from upright.base.terminal.messages import say as say
 from upright.base.terminal.messages import stdout_console as stdout_console
-from upright.base.terminal.safe_output import mark_trusted, uncoloured
+from upright.base.terminal.safe_output import mark_trusted, spelled_for, uncoloured
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +53,8 @@ class Output(NamedTuple):
             shown = stdout_console()
             with shown.capture() as capture:
                 page(shown)
-            click.echo(mark_trusted("".join(f"{line.rstrip()}\n" for line in capture.get().split("\n")[:-1])), nl=False)
+            told = "".join(f"{line.rstrip()}\n" for line in capture.get().split("\n")[:-1])
+            click.echo(mark_trusted(spelled_for(sys.stdout, told)), nl=False)
 
     @property
     def wants_record(self) -> bool:
@@ -64,7 +65,7 @@ class Output(NamedTuple):
         """Print a page of plain or coloured lines, unless JSON was asked for."""
         if not self.as_json:
             plain = "NO_COLOR" in os.environ or not sys.stdout.isatty()
-            click.echo(uncoloured(text) if plain else text)
+            click.echo(spelled_for(sys.stdout, uncoloured(text) if plain else text))
 
     def next(self, *words: str) -> None:
         """The next command, made from the caller's own arguments."""

@@ -53,17 +53,6 @@ SHOWN = 6
 @output_options
 def command(output: Output, model: str, **wanted: Any) -> None:
     """Say whether the model fits, with how much context."""
-    import gc
-
-    # A plan lives for half a second and most of that is imports: collecting garbage would be a sixth of it.
-    gc.disable()
-    try:
-        _plan(output, model, wanted)
-    finally:
-        gc.enable()
-
-
-def _plan(output: Output, model: str, wanted: dict[str, Any]) -> None:
     from dataclasses import replace
 
     from upright.app.pages.index_evidence_lines import index_evidence_lines

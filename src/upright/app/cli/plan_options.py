@@ -197,11 +197,19 @@ def answer_objections(output: Output, model: str, made: Prepared) -> None:
 
 def goal_of(wanted: dict[str, Any]) -> Goal:
     """The options that are wishes, as a Goal; the fields that are set are those that a person typed."""
+    from pydantic import ValidationError
+
+    from upright.base.errors import UsageError
     from upright.facts.records.plan import Goal
 
     usual = Goal()
     wishes = {field: (option, wanted[option]) for option, field in GOAL.items() if option in wanted}
-    return Goal(**{f: wish for f, (option, wish) in wishes.items() if wish != getattr(usual, f) or was_typed(option)})
+    typed = {f: wish for f, (option, wish) in wishes.items() if wish != getattr(usual, f) or was_typed(option)}
+    try:
+        return Goal(**typed)
+    except ValidationError as error:
+        field = str(error.errors()[0]["loc"][0])
+        raise UsageError(f"{typed[field]!s:.40} is out of range for {field}") from None
 
 
 def named_box(wanted: dict[str, Any]) -> NamedBox:

@@ -162,7 +162,7 @@ def command(
         output.next("prove", *([deployment] if deployment else []), *typed_words(*_ASKED))
         return
     if base_url is not None:
-        with server_endpoint(base_url, model, key_env) as endpoint:
+        with server_endpoint(base_url, model, key_env, options.budget_seconds) as endpoint:
             evidence = prove_server(endpoint, _fitted(options, None, reference), say)
         same = typed_words("model", "key_env", "budget", "context", "soak", "no_restart")
         next_command = ["prove", "--base-url", base_url, "--only" if options.rungs else "--to", options.to, *same]

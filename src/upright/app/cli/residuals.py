@@ -10,6 +10,7 @@ import click
 
 from upright.app.cli.options import ENGINE, deployment_argument
 from upright.app.cli.output import Output, output_options, page_width
+from upright.base.bounds.files import head_text
 
 if TYPE_CHECKING:
     from upright.facts.records.residuals import Residuals
@@ -80,7 +81,7 @@ def _text(log: str) -> str:
     if log == "-":
         return sys.stdin.read()
     try:
-        return Path(log).read_text(errors="replace")
+        return head_text(Path(log))
     except OSError as error:
         raise UsageError(
             f"{log} cannot be read: {error.strerror}", hint="name a log file, or - for what is piped in"

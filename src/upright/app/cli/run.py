@@ -51,7 +51,8 @@ def command(model: str, to: str, yes: bool, keep: bool, output: Output, **wanted
     if done.deployment is None:
         output.next("plan", model, *typed_words("context", "users"))
     else:
-        output.next(*(("connect", done.deployment.name) if keep else ("up", model, *typed_words(*LAUNCH_OPTIONS))))
+        going_on = ("connect", done.deployment.name) if keep else ("up", model, *typed_words(*LAUNCH_OPTIONS))
+        output.next(*(going_on if done.stands else ("logs", done.deployment.name)))
     if not done.stands:
         output.no()
 

@@ -124,14 +124,14 @@ def run_page(console: Console, run: LineRun) -> None:
     _print_pairs(
         console,
         [
-            ("stands", "yes" if run.stands else "no"),
+            ("stands", _stands_words(run.evidence)),
             ("model", f"{run.prepared.model.name}, {units.format_size(run.prepared.model.tensor_bytes)} (read)"),
             ("box", f"{run.prepared.box.name}: {run.prepared.box.cpu.name}"),
             ("context", f"{units.format_tokens(plan.context_tokens)} tokens for each of {plan.goal.users} user(s)"),
             ("KV cache", f"{units.format_tokens(plan.kv.capacity_tokens)} tokens would fit (derived)"),
             ("engine", f"{run.deployment.engine} {run.deployment.engine_version or ''}".rstrip()),
             *_measured_rates(run.evidence),
-            ("proof", f"{passed} of {len(run.evidence.observations)} checks passed, up to {run.evidence.to_rung}"),
+            ("proof", f"{passed} of {len(run.evidence.observations)} checks passed, {_reached_words(run.evidence)}"),
             *_not_passed(run.evidence),
             *_client(run),
             ("state", run.deployment.state),
@@ -150,6 +150,19 @@ def run_json(run: LineRun) -> dict[str, Any]:
         "evidence": run.evidence.to_dict(),
         "page": str(run.page),
     }
+
+
+def _stands_words(evidence: Evidence) -> str:
+    if evidence.passed:
+        return "yes" if evidence.able else "yes, but the model is weak"
+    fault = evidence.fault
+    return "no" if fault is None else f"no: {fault.rung} {fault.check} failed"
+
+
+def _reached_words(evidence: Evidence) -> str:
+    if evidence.reached is None:
+        return "no rung held"
+    return f"up to {evidence.reached}" + ("" if evidence.reached == evidence.to_rung else f" of {evidence.to_rung}")
 
 
 def _measured_rates(evidence: Evidence) -> list[tuple[str, str]]:

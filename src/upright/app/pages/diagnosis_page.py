@@ -14,6 +14,9 @@ from upright.facts.records.diagnosis import Attempts, Diagnosis, Finding, Remedy
 
 _LABEL = 8
 _LONGEST_LINE = 400
+_SHOWN_REMEDIES = 2
+_SHOWN_SUSPECTS = 1
+"""Of a possibility; `explain` has all."""
 _JUST_ENDS = (
     "The engine is still loading, it was ended from outside (SIGKILL leaves no line), or its last words went elsewhere."
 )
@@ -36,23 +39,13 @@ def attempts_page(way: Attempts, width: int) -> str:
 
 
 def _lines(found: Diagnosis, width: int) -> Iterator[str]:
-    cause = found.cause
-    if cause is not None:
-        yield from _heading(cause, width)
-    elif found.failed and found.findings and found.findings[0].causes:
-        title = f"{found.findings[0].title}; several causes are possible"
-        yield from (style(line, fg="red", bold=True) for line in textwrap.wrap(title, width))
-    elif found.failed:
-        yield style(f"{found.subject} failed, and no row of the catalogue knows why", fg="red", bold=True)
-    elif found.stood or found.code is not None:
-        slow = f", but it is slow: {found.code}" if found.code is not None else ""
-        yield style("nothing failed", fg="green", bold=True) + f" in {found.subject}{slow}"
-    else:
-        yield style(_short_of_an_answer(found), fg="yellow", bold=True) + f": {found.subject}"
+    yield from _headline(found, width)
     yield style(_read(found), dim=True)
     yield ""
-    if cause is not None:
-        yield from _cause(cause, width)
+    if found.cause is not None:
+        yield from _cause(found.cause, width)
+    elif found.possibilities:
+        yield from _possibilities(found, width)
     elif found.failed:
         yield from _unknown(found, width)
     elif found.code is not None:
@@ -64,9 +57,28 @@ def _lines(found: Diagnosis, width: int) -> Iterator[str]:
         yield from _wrapped("note", note, width)
 
 
-def _heading(cause: Finding, width: int) -> Iterator[str]:
+def _headline(found: Diagnosis, width: int) -> Iterator[str]:
+    if found.cause is not None:
+        yield from _heading(found.cause, "", width)
+    elif found.possibilities:
+        yield from _heading(found.possibilities[0], "possibly ", width)
+        if len(found.possibilities) > 1:
+            yield f"{len(found.possibilities)} possibilities, and no line decides between them"
+    elif found.failed and found.findings and found.findings[0].causes:
+        title = f"{found.findings[0].title}; several causes are possible"
+        yield from (style(line, fg="red", bold=True) for line in textwrap.wrap(title, width))
+    elif found.failed:
+        yield style(f"{found.subject} failed, and no row of the catalogue knows why", fg="red", bold=True)
+    elif found.stood or found.code is not None:
+        slow = f", but it is slow: {found.code}" if found.code is not None else ""
+        yield style("nothing failed", fg="green", bold=True) + f" in {found.subject}{slow}"
+    else:
+        yield style(_short_of_an_answer(found), fg="yellow", bold=True) + f": {found.subject}"
+
+
+def _heading(cause: Finding, how_sure: str, width: int) -> Iterator[str]:
     """The code stands out; a long title goes on below."""
-    first, *more = textwrap.wrap(f"{cause.code}: {cause.title}", width, break_on_hyphens=False)
+    first, *more = textwrap.wrap(f"{how_sure}{cause.code}: {cause.title}", width, break_on_hyphens=False)
     yield first.replace(cause.code, style(cause.code, fg="red", bold=True), 1)
     yield from more
 
@@ -85,7 +97,7 @@ def _read(found: Diagnosis) -> str:
 
 
 def _cause(cause: Finding, width: int) -> Iterator[str]:
-    yield from _wrapped("why", cause.cause, width)
+    yield from _wrapped("cause", cause.cause, width)
     if cause.when:
         yield from _wrapped("when", cause.when, width)
     yield from _causes(cause, width)
@@ -100,6 +112,31 @@ def _cause(cause: Finding, width: int) -> Iterator[str]:
     yield ""
     for number, source in enumerate(cause.sources[:4]):
         yield style(f"{'sources' if not number else '':<{_LABEL}}", dim=True) + source
+
+
+def _possibilities(found: Diagnosis, width: int) -> Iterator[str]:
+    """What is shown, then each with the test that decides and what to change if it is this one."""
+    for piece in found.excerpt:
+        yield from _evidence(piece, width)
+    several = len(found.possibilities) > 1
+    for number, finding in enumerate(found.possibilities, 1):
+        yield ""
+        title = f"{finding.title}. " if number > 1 else ""
+        yield from _wrapped(f"cause {number}" if several else "cause", f"{title}{finding.cause}", width)
+        if finding.when:
+            yield from _wrapped("when", finding.when, width)
+        if finding.test:
+            yield from _wrapped("test", finding.test, width)
+        for suspect in finding.causes[:_SHOWN_SUSPECTS]:
+            yield from _wrapped("such as", suspect.cause, width)
+            yield from _wrapped("", f"test: {suspect.test}", width)
+        for place, remedy in enumerate(finding.remedies[:_SHOWN_REMEDIES]):
+            yield from _remedy("do" if not place else "or", remedy, width)
+    yield ""
+    sources = [source for finding in found.possibilities for source in finding.sources[:1]]
+    for number, source in enumerate(dict.fromkeys(sources)):
+        yield style(f"{'sources' if not number else '':<{_LABEL}}", dim=True) + source
+    yield from _row_to_fill_in(found)
 
 
 def _causes(finding: Finding, width: int) -> Iterator[str]:
@@ -122,6 +159,10 @@ def _unknown(found: Diagnosis, width: int) -> Iterator[str]:
         yield from _evidence(piece, width)
     if found.findings and found.findings[0].causes:
         yield from _causes(found.findings[0], width)
+    yield from _row_to_fill_in(found)
+
+
+def _row_to_fill_in(found: Diagnosis) -> Iterator[str]:
     if found.row:
         yield ""
         yield "When you know why, this row tells it next time, in"
@@ -163,7 +204,10 @@ def _said(seen: Sighting, width: int) -> Iterator[str]:
 
 
 def _others(found: Diagnosis, width: int) -> Iterator[str]:
-    others = [finding for finding in found.findings if finding.code != found.code]
+    shown = {found.code, *(finding.code for finding in found.possibilities)}
+    if found.code is None and found.failed and found.findings and found.findings[0].causes:
+        shown.add(found.findings[0].code)
+    others = [finding for finding in found.findings if finding.code not in shown]
     for number, finding in enumerate(others):
         if not number:
             yield ""

@@ -10,21 +10,28 @@ from rich.table import Table
 from rich.text import Text
 
 from upright.base import units
+from upright.base.untrusted_text import LONGEST_NAME, on_one_line
 from upright.facts.records.evidence import Evidence, Observation
 from upright.proof.ladder.estimating import ScheduledGroup, total_seconds
 
-_COLOURS = {"passed": "green", "failed": "red", "unsupported": "yellow", "kept": "green", "stepped back": "yellow"}
+_COLOURS = {
+    "passed": "green", "failed": "red", "wrong": "yellow", "unsupported": "yellow", "kept": "green",
+    "stepped back": "yellow", "stands": "green", "stands, but the model is weak": "yellow", "does not stand": "red",
+}  # fmt: skip
+_WEAK_OR_BROKEN = (
+    "weak, or served wrongly? A comparison tells: prove --reference,",
+    "with the same weights at full precision, or by a second engine",
+)
 _MOST_LINES = 8
-_ORDER = ("failed", "unsupported", "skipped")
+_ORDER = ("failed", "wrong", "unsupported", "skipped")
 
 
 def evidence_page(console: Console, evidence: Evidence) -> None:
     engine = " ".join(filter(None, (evidence.engine, evidence.engine_version))) or "an unknown engine"
-    verdict = "stands" if evidence.passed else "does not stand"
-    colour = _COLOURS["passed" if evidence.passed else "failed"]
-    console.print(
-        Text.assemble(f"{evidence.deployment} ", (verdict, colour), f", up to {_reached(evidence)}, on {engine}")
-    )
+    headline = (evidence.headline, _COLOURS[evidence.headline])
+    reached = evidence.reached or "nothing"
+    console.print(Text.assemble(f"{evidence.deployment} ", headline, f", up to {reached}, on {engine}"))
+    _print_halves(console, evidence)
     table = Table(box=None, pad_edge=False, header_style="dim")
     rows = [_row(evidence, rung) for rung in evidence.rungs]
     left = console.width
@@ -100,9 +107,27 @@ def _merged(schedule: list[ScheduledGroup]) -> list[ScheduledGroup]:
     return lines
 
 
-def _reached(evidence: Evidence) -> str:
-    passed = [rung for rung in evidence.rungs if evidence.rung_verdict(rung) == "passed"]
-    return passed[-1] if passed else "nothing"
+def _print_halves(console: Console, evidence: Evidence) -> None:
+    """Does it serve, and is the model able? Said in full where the answer is not yes twice."""
+    fault = evidence.fault
+    if evidence.passed and evidence.able:
+        return
+    counts = Counter(observation.verdict for observation in evidence.observations)
+    if fault is not None:
+        why = f"{fault.rung} {fault.check}: {fault.reason}"
+    else:
+        why = f"{counts['passed']} checks passed, none failed" if evidence.passed else "nothing was checked"
+    pairs = [("serves", "yes" if evidence.passed else "no", why)]
+    if not evidence.able:
+        questions = [seen for seen in evidence.observations if seen.verdict == "wrong"]
+        rungs = ", ".join(dict.fromkeys(seen.rung for seen in questions))
+        plural = "answers are" if len(questions) > 1 else "answer is"
+        pairs.append(("able", "no", f"{len(questions)} {plural} sound and wrong ({rungs})"))
+        if evidence.passed and evidence.rung_verdict("equivalence") != "passed":
+            pairs += [("", "", line) for line in _WEAK_OR_BROKEN]
+    for name, answer, words in pairs:
+        line = Text.assemble((f"  {name:<6}  ", "dim"), f"{answer:<3}  ", on_one_line(words, LONGEST_NAME))
+        console.print(line, no_wrap=True, overflow="ellipsis")
 
 
 def _row(evidence: Evidence, rung: str) -> tuple[str, Text, str, str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from upright.base.bounds.files import file_bytes
+
 if TYPE_CHECKING:
     from upright.facts.records.box import Box
 
@@ -16,7 +18,7 @@ def index_evidence_lines(models: Iterable[str], box: Box) -> Iterator[str]:
     from upright.base.home import home
 
     try:
-        if b'"learn": true' not in (home() / "indexes.json").read_bytes():
+        if b'"learn": true' not in file_bytes(home() / "indexes.json"):
             return
     except OSError:
         return

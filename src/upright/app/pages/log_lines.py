@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
 
+from upright.base.bounds.files import open_file
+from upright.base.errors import RecordError
+
 _LONGEST_LINE = 10_000
+_LONGEST_READ_BYTES = 1 << 20
+"""Of a line that has no end: the rest of it is passed over."""
 
 
 class LogLines:
@@ -20,11 +26,14 @@ class LogLines:
         """What is there, or the end of it; returns where that ended."""
         if not log.exists():
             return 0
-        with log.open("rb") as file:
-            for raw in file if last is None else deque(file, maxlen=last):
-                self.take(raw.decode(errors="replace"))
-            self.end()
-            return file.tell()
+        try:
+            with open_file(log) as file:
+                for raw in _lines(file) if last is None else deque(_lines(file), maxlen=last):
+                    self.take(raw.decode(errors="replace"))
+                self.end()
+                return file.tell()
+        except OSError as error:
+            raise RecordError(f"{log} cannot be read: {error.strerror}") from None
 
     def take(self, piece: str) -> None:
         *whole, self._rest = (self._rest + piece).split("\n")
@@ -44,3 +53,11 @@ class LogLines:
         for piece in line.rstrip("\r").split("\r"):
             more = f"… ({len(piece):,} characters)" if len(piece) > _LONGEST_LINE else ""
             self._echo(piece[:_LONGEST_LINE] + more)
+
+
+def _lines(file: BufferedReader) -> Iterator[bytes]:
+    while raw := file.readline(_LONGEST_READ_BYTES):
+        rest = raw
+        while len(rest) == _LONGEST_READ_BYTES and not rest.endswith(b"\n"):
+            rest = file.readline(_LONGEST_READ_BYTES)
+        yield raw if rest is raw else raw + b"\n"

@@ -17,7 +17,7 @@ from upright.planning.choosing.artifacts import ArtifactChoice
 from upright.planning.choosing.engine_constraints import FORBIDDEN
 from upright.planning.choosing.explanations import choice_words, expert_words
 from upright.planning.choosing.published_notes import BEST_PUBLISHED
-from upright.planning.choosing.ranking import configuration_words, runner_up_words
+from upright.planning.choosing.trades import OTHER_WAY, configuration_words
 from upright.planning.placement.devices import RAM_NOT_SPECIFIED
 from upright.planning.placement.engine_support import known_to_serve
 from upright.planning.placement.host_tier import TOO_LARGE, TOO_SMALL
@@ -25,6 +25,8 @@ from upright.planning.placement.host_tier import TOO_LARGE, TOO_SMALL
 _BAR = 40
 _FIGURES = 23
 _LABEL = 11
+_ELSEWHERE = ("speed-unknown", BEST_PUBLISHED, OTHER_WAY)
+"""Notes that have a place of their own on the page."""
 
 
 class LedgerPart(NamedTuple):
@@ -89,15 +91,16 @@ def _lines(plans: Sequence[Plan], chosen: ArtifactChoice, width: int, ram_unknow
     of_this_box = all(objection.code != "too-few-gpus" for objection in plan.objections)
     if of_this_box:
         yield from _figures(plan, width)
-    for sentence in (choice_words(plans, chosen), _sentence(runner_up_words(plans)), expert_words(plan.expert_places)):
+    for sentence in (choice_words(plans, chosen), expert_words(plan.expert_places)):
         if sentence is not None:
             yield from _wrapped(sentence, width)
     for objection in plan.objections:
         yield from _wrapped(objection.message, width, "no   ", "red")
         if objection.remedy:
             yield from _wrapped(f"try {objection.remedy}", width, "     ")
-    for note in (note for note in plan.notes if of_this_box and note.code not in ("speed-unknown", BEST_PUBLISHED)):
+    for note in (note for note in plan.notes if of_this_box and note.code not in _ELSEWHERE):
         yield from _wrapped(note.message + (f": {note.remedy}" if note.remedy else ""), width, "note ", "yellow")
+    yield from _others(plan, width)
     yield from _nearest(plan, width)
     yield from _rungs(plan, width)
 
@@ -112,10 +115,6 @@ def _figures(plan: Plan, width: int) -> Iterator[str]:
     yield from _legend(plan, width)
     yield from _pairs(_cache(plan), width)
     yield ""
-
-
-def _sentence(words: str | None) -> str | None:
-    return f"{words}." if words else None
 
 
 def configuration(plan: Plan) -> str:
@@ -257,6 +256,14 @@ def _nearest(plan: Plan, width: int) -> Iterator[str]:
             f"{format_tokens(alternative.capacity_tokens)}"
         )
         yield from _wrapped(f"{alternative.change}: {cache}", width, "  - ")
+
+
+def _others(plan: Plan, width: int) -> Iterator[str]:
+    others = [note for note in plan.notes if note.code == OTHER_WAY]
+    if others:
+        yield "  Other ways, and what they buy:"
+    for other in others:
+        yield from _wrapped(f"{other.message}: {other.remedy}", width, "  - ")
 
 
 def _instead(

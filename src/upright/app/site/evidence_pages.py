@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from upright.base.bounds.files import file_bytes
 from upright.evidence.share.index_reading import SEEDS, SHIPPED, pinned
 from upright.evidence.share.opening import open_bundle
 from upright.evidence.share.pointers import Pointer
@@ -59,7 +60,7 @@ def evidence_files(policy: str) -> Iterator[tuple[str, bytes]]:
         opened = open_bundle(file)
         claims.append(_claim(pointer, opened))
         yield f"{EVIDENCE}/{pointer.identity[:12]}.html", _page(pointer, opened, policy).encode()
-        yield f"{EVIDENCE}/{pointer.identity[:12]}.bundle.json", file.read_bytes()
+        yield f"{EVIDENCE}/{pointer.identity[:12]}.bundle.json", file_bytes(file)
     yield "evidence.json", json.dumps(claims, ensure_ascii=False, separators=(",", ":")).encode()
 
 

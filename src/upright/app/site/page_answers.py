@@ -29,6 +29,7 @@ from upright.app.site.page_questions import (
 )
 from upright.base.errors import UprightError, UsageError
 from upright.base.terminal.safe_output import uncoloured
+from upright.base.untrusted_text import escape_controls, on_one_line
 from upright.facts.records.base import Part
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
@@ -47,6 +48,7 @@ SHOWN = 6
 _WIDTH, _WIDE = 58, 96
 """Columns of the command line's page: beside the pictures, or below a table."""
 _PORT = 8000
+_LONGEST_FAULT = 2000
 _QUESTION: TypeAdapter[Question] = TypeAdapter(Question)
 
 
@@ -55,10 +57,11 @@ def answer(message: str) -> str:
     try:
         return json.dumps(_answer(_QUESTION.validate_json(message)), ensure_ascii=False)
     except UprightError as error:
-        refusal = {"message": error.message, "hint": error.hint}
+        refusal = {"message": escape_controls(error.message), "hint": error.hint and escape_controls(error.hint)}
     except ValidationError as error:
         fault = error.errors()[0]
-        refusal = {"message": f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}", "hint": None}
+        where = ".".join(map(str, fault["loc"][1:]))
+        refusal = {"message": on_one_line(f"{where}: {fault['msg']}", _LONGEST_FAULT), "hint": None}
     return json.dumps({"error": refusal}, ensure_ascii=False)
 
 

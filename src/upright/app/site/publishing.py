@@ -24,6 +24,7 @@ from upright.app.site.evidence_pages import EVIDENCE, evidence_files
 from upright.app.site.first_answers import First, catalogue_version, choices, first_answers
 from upright.app.site.link_previews import CARDS, card_files
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import UsageError
 from upright.facts.catalog.loader import compile_ours
 from upright.facts.store import write_inside
@@ -39,10 +40,12 @@ ROOMS = (
     "planning/rendering", "planning/requests", "planning/speed", "serving/__init__.py", "serving/diagnose",
 )  # fmt: skip
 """What the page's worker imports; no other room is handed out."""
-_LEFT_OUT = ("__pycache__", "page")
+_LEFT_OUT = ("__pycache__", "page", "payload")
 _MANIFEST = "manifest.json"
 _PLAIN = ("pyodide.mjs", "pyodide.asm.mjs", "python_stdlib.zip")
 _WASM = "pyodide.asm.wasm"
+_MOST_PART_BYTES = 256 << 20
+"""Of Python as WebAssembly, or of a wheel: their hashes are recorded."""
 _LOCK = "pyodide-lock.json"
 POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; "
@@ -109,7 +112,7 @@ def _make_way(folder: Path) -> None:
         raise UsageError(f"{folder} is no folder")
     if folder.is_dir() and any(folder.iterdir()):
         try:
-            written = parse_json((folder / _MANIFEST).read_text(encoding="utf-8"))["upright_site"]
+            written = parse_json(file_bytes(folder / _MANIFEST))["upright_site"]
         except (OSError, ValueError, KeyError, TypeError):
             raise UsageError(f"{folder} holds something else than a site", hint="name a new folder") from None
         if written:
@@ -177,7 +180,7 @@ def _write_page(folder: Path) -> None:
 
 
 def _integrity(path: Path) -> str:
-    return f"sha384-{base64.b64encode(hashlib.sha384(path.read_bytes()).digest()).decode()}"
+    return f"sha384-{base64.b64encode(hashlib.sha384(file_bytes(path, _MOST_PART_BYTES)).digest()).decode()}"
 
 
 def _licences(parts: list[SitePart]) -> str:
@@ -227,7 +230,7 @@ class SitePart:
         path = folder / self.file
         hint = "scripts/get-site-parts of the repository fetches them; --parts FOLDER says where they are"
         try:
-            content = path.read_bytes()
+            content = file_bytes(path, _MOST_PART_BYTES)
         except OSError:
             raise UsageError(f"there is no {self.file} in {folder}", hint=hint) from None
         if hashlib.sha256(content).hexdigest() != self.sha256:

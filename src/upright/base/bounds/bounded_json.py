@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from upright.base.bounds.errors import ExceededError
@@ -16,7 +15,8 @@ DEEPEST = 100
 """Levels of nesting. Whoever walks over values calls itself twice a level, and Python ends that at a thousand calls."""
 MOST_TEXT_BYTES = 64_000_000
 TOO_LONG = f"it is longer than {MOST_TEXT_BYTES // 1_000_000} MB"
-_LONGEST_NUMBER = 19
+_LONGEST_NUMBER = 100
+"""Digits of a whole number that is one: what is longer becomes a float before anything computes with it."""
 _VALUE = re.compile(r'(?:[^",\[{]++|"(?:[^"\\]++|\\.)*+")*+(?:[,\[{]|".*|\Z)', re.DOTALL)
 """Up to the mark before a value; a string without an end is taken whole, so that no letter is looked at twice."""
 
@@ -44,18 +44,12 @@ def parse_json(text: bytes | str, most_values: int = MOST_VALUES) -> Any:
     if values_in(text, most_values) > most_values:
         raise ValueError(f"it holds more than {most_values:,} values")
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_int=_whole)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if _is_deep(text, content):
         raise ValueError(f"it is nested more than {DEEPEST} levels deep")
     return content
-
-
-def read_limited(path: Path) -> bytes:
-    """A file for `decoded`: no more of it than shows that it is too long."""
-    with path.open("rb") as file:
-        return file.read(MOST_TEXT_BYTES + 1)
 
 
 def values_in(text: str, most: int) -> int:
@@ -90,7 +84,7 @@ def deeper(content: Any, levels: int) -> bool:
 
 
 def _whole(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _LONGEST_NUMBER else float(digits)
+    return int(digits) if len(digits.lstrip("-")) <= _LONGEST_NUMBER else float(digits)
 
 
 _DECODER = json.JSONDecoder(parse_int=_whole)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from httpcore2 import ConnectTimeout, NetworkBackend, NetworkStream, ReadTimeout, WriteTimeout
 
 Left = Callable[[], float | None]
+_SLICE_SECONDS = 1.0
 
 
 class TimedBackend(NetworkBackend):
@@ -43,7 +45,15 @@ class _TimedStream(NetworkStream):
         self._inner, self._left = inner, left
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, _shorter(timeout, self._left(), ReadTimeout))
+        """In slices, since the end may be moved while it waits."""
+        over = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _shorter(None if over is None else max(0.0, over - time.monotonic()), self._left(), ReadTimeout)
+            try:
+                return self._inner.read(max_bytes, _SLICE_SECONDS if left is None else min(left, _SLICE_SECONDS))
+            except ReadTimeout:
+                if over is not None and time.monotonic() >= over:
+                    raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._inner.write(buffer, _shorter(timeout, self._left(), WriteTimeout))

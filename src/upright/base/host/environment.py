@@ -33,7 +33,7 @@ class PassedVariables:
 
 @cache
 def passed_variables() -> tuple[PassedVariables, ...]:
-    rows = from_yaml(files("upright.base.host").joinpath("environment.yaml").read_text())
+    rows = from_yaml(files("upright.base.host").joinpath("environment.yaml").read_text(encoding="utf-8"))
     return tuple(
         PassedVariables(**{field: _read(row.get(field, ())) for field in PassedVariables.__annotations__})
         for row in rows

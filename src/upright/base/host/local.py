@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from upright.base.bounds.files import file_text
 from upright.base.host.contract import COULD_NOT_START, NEUTRAL_FOLDER, TIMED_OUT, Result, with_absolute_program
 
 SIDE_BY_SIDE = 8
@@ -36,7 +37,7 @@ class LocalHost:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 env=self._environment,
                 start_new_session=True,
@@ -57,7 +58,7 @@ class LocalHost:
 
     def read_text(self, path: str) -> str | None:
         try:
-            return Path(path).read_text(errors="replace")
+            return file_text(Path(path), errors="replace")
         except OSError:
             return None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes, file_text
 from upright.base.errors import HostError
 from upright.base.host.contract import COULD_NOT_START, Host, Result, which_argv
 
@@ -140,7 +141,7 @@ def _label(argv: Sequence[str]) -> str:
 
 def _index(folder: Path) -> dict[str, Any]:
     try:
-        index = parse_json((folder / INDEX).read_text(encoding="utf-8"))
+        index = parse_json(file_bytes(folder / INDEX))
     except OSError as error:
         raise HostError(f"{folder} is not a recording: {INDEX}: {error.strerror}") from None
     except ValueError as error:
@@ -163,6 +164,6 @@ def _stream(folder: Path, name: str | None) -> str:
     if Path(name).name != name:
         raise HostError(f"{folder / INDEX} names a file outside the recording: {name}")
     try:
-        return (folder / name).read_text(encoding="utf-8", errors="replace")
+        return file_text(folder / name, errors="replace")
     except OSError as error:
         raise HostError(f"{folder / name}: {error.strerror}") from None

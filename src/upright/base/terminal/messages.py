@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upright.base.terminal.safe_output import console
+from upright.base.terminal.safe_output import console, spelled_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,14 +20,14 @@ _LONGEST_NOTE = 4000
 
 def say(text: str) -> None:
     """Talk to the person, on stderr; a second line is indented, so that none of another's looks like ours."""
-    click.echo(text.replace("\n", "\n  "), err=True)
+    click.echo(spelled_for(sys.stderr, text.replace("\n", "\n  ")), err=True)
 
 
 def note(text: str) -> None:
     """Something worth knowing, on stderr."""
     from upright.base.terminal.wrapping import wrap_hanging
 
-    click.echo(wrap_hanging("note: ", text[:_LONGEST_NOTE]), err=True)
+    click.echo(spelled_for(sys.stderr, wrap_hanging("note: ", text[:_LONGEST_NOTE])), err=True)
 
 
 def page_width() -> int:

@@ -6,6 +6,7 @@ door alone opens the seal. Whoever forgets to seal loses a colour, not the perso
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import re
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from upright.base.untrusted_text import escape_controls
+from upright.base.untrusted_text import escape_character, escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 _SEAL = f"\ufdd0{os.urandom(8).hex()}"
 _ESCAPE, _RETURN = f"{_SEAL}e", f"{_SEAL}r"
 _COLOUR = re.compile(rf"{_ESCAPE}\[[0-9;]*m")
+_LIKE = str.maketrans(
+    {"·": "-", "…": "...", "×": "x", "→": "->", "←": "<-", "≥": ">=", "≤": "<=", "≈": "~", "±": "+-", "µ": "u",
+     "–": "-", "—": "-", "’": "'", "“": '"', "”": '"', "•": "*", "─": "-", "━": "-", "│": "|", "█": "#",
+     "✓": "+", "✗": "x"}
+)  # fmt: skip
+"""What pages are written with, and what it is where an encoding lacks it."""
 
 
 def mark_trusted(text: str) -> str:
@@ -33,6 +40,15 @@ def mark_trusted(text: str) -> str:
 def style(text: object, **how: Any) -> str:
     """As click's: what is styled may be another's, the colour is ours."""
     return mark_trusted(click.style(escape_controls(str(text)).replace("\r", "\\u000d"), **how))
+
+
+def spelled_for(stream: Any, text: str) -> str:
+    """A page in letters that the stream's encoding has; JSON is never spelled otherwise."""
+    return text if _has_all(getattr(stream, "encoding", None)) else text.translate(_LIKE)
+
+
+def _has_all(encoding: str | None) -> bool:
+    return (encoding or "utf-8").lower().replace("_", "-").startswith(("utf", "gb18030"))
 
 
 def uncoloured(text: str) -> str:
@@ -131,15 +147,34 @@ def console(*, stderr: bool = False, width: int | None = None, soft_wrap: bool =
 
 
 def prepare_streams() -> None:
-    """A dumb terminal gets plain text, a stream that was closed leads nowhere, what an encoding lacks becomes `?`."""
+    """A dumb terminal gets plain text, a stream that was closed leads nowhere, what is piped in is UTF-8.
+
+    What an encoding lacks is written by its number, as JSON does: `LC_ALL=C` ends nothing, and JSON stays whole.
+    """
+    codecs.register_error(_BY_NUMBER, _numbered)
     if os.environ.get("TERM") == "dumb":
         os.environ.setdefault("NO_COLOR", "1")
     sys.stdout = sys.stdout or null_stream()
     sys.stderr = sys.stderr or null_stream()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if not _has_all(stream.encoding):
+            stream.reconfigure(errors=_BY_NUMBER)
+        elif stream.errors == "strict":
             stream.reconfigure(errors="replace")
+    if isinstance(sys.stdin, io.TextIOWrapper) and not _has_all(sys.stdin.encoding):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     sys.stdout, sys.stderr = EscapingStream(sys.stdout), EscapingStream(sys.stderr)
+
+
+_BY_NUMBER = "upright-by-number"
+
+
+def _numbered(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(escape_character, error.object[error.start : error.end])), error.end
 
 
 def null_stream() -> TextIO:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from upright.base.errors import EngineError
 from upright.engines.constraints.situation import Scalar, Situation, recipe_situation
+from upright.engines.constraints.start_code import refused_start
 from upright.facts.catalog import constraints, versions
 from upright.facts.catalog.rows.constraint import ConstraintRow, Demand, When
 from upright.facts.records.recipe import Recipe
@@ -24,13 +25,24 @@ class Breach(NamedTuple):
         return self.row.refuses
 
     @property
+    def asked(self) -> bool:
+        """Whether the engine said so itself: then it is no row that can be looked up."""
+        return self.row.id == f"{self.row.engine}-start-code"
+
+    @property
     def sentence(self) -> str:
-        return f"{self.row.title}: {self.row.about.rstrip('.')} (constraints/{self.row.id})"
+        said = f"{self.row.title}: {self.row.about.rstrip('.')}"
+        return said if self.asked else f"{said} (constraints/{self.row.id})"
 
 
 def breaches(situation: Situation, among: Iterable[ConstraintRow] | None = None) -> tuple[Breach, ...]:
-    """What is not kept, the refused ones first; of these rows, where somebody has looked before."""
-    broken = (_breach(row, situation) for row in (constraints(situation.engine) if among is None else among))
+    """What is not kept, the refused ones first; of these rows, where somebody has looked before.
+
+    What a row of ours says first, in its own words, the engine need not say again.
+    """
+    broken = [_breach(row, situation) for row in (constraints(situation.engine) if among is None else among)]
+    if not any(breach and breach.refused for breach in broken) and (said := refused_start(situation)):
+        broken.append(Breach(said, situation.fact(said.demand.fact)))
     return tuple(sorted((breach for breach in broken if breach), key=lambda breach: not breach.refused))
 
 
@@ -42,7 +54,7 @@ def refuse_breaches(recipe: Recipe) -> None:
         first = refused[0].row
         raise EngineError(
             f"{recipe.engine} {recipe.engine_version or ''} would not stand like this: {breach_summary(refused)}",
-            hint=f"{first.instead.rstrip('.')}; upright explain {first.id}",
+            hint=first.instead.rstrip(".") + ("" if refused[0].asked else f"; upright explain {first.id}"),
         )
 
 

@@ -31,6 +31,14 @@ class ParserOfProgram:
     swapped_remark: str = ""
 
 
+@dataclass(frozen=True)
+class StartCode:
+    """The engine's own start code is asked, in its interpreter, for a GPU that need not be there."""
+
+    folder: PurePath
+    """A package that runs there: `asking` reads questions and writes answers."""
+
+
 Parser = ParserInPython | ParserOfProgram
 
 
@@ -86,13 +94,17 @@ class EngineProof:
     """None: not known, recorded flags judge alone."""
     rehearsal: Rehearsing | None = None
     """None: not known, it cannot be rehearsed."""
+    start_code: StartCode | None = None
+    """None: nobody wrote a GPU that is not there for it."""
 
 
-def in_python(engine_file: str) -> EngineProof:
-    """Of an engine in Python: its parser by `parser.py` beside that file, and dummy weights."""
+def in_python(engine_file: str, stand_in: str = "") -> EngineProof:
+    """Of an engine in Python: its parser by `parser.py` beside that file, dummy weights, and a GPU's stand-in."""
     dummy = Setting(
         name="--load-format",
         value="dummy",
         reason="random weights of the real shapes: nothing is downloaded, memory and kernels are as they will be",
     )
-    return EngineProof(ParserInPython(PurePath(engine_file).with_name("parser.py")), DummyWeights(dummy))
+    beside = PurePath(engine_file)
+    start_code = StartCode(beside.with_name(stand_in)) if stand_in else None
+    return EngineProof(ParserInPython(beside.with_name("parser.py")), DummyWeights(dummy), start_code)

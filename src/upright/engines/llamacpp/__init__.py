@@ -37,7 +37,7 @@ class LlamaCpp(Engine):
     cache_types = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
     program = "llama-server"
     where_from = "Debian's llama.cpp-tools, Homebrew's llama.cpp, or https://github.com/ggml-org/llama.cpp/releases"
-    standing = 2
+    standing = 1
     # ik_llama.cpp is faster at prefill and decode with experts offloaded to CPU (20.9 against 15.4 tok/s, 2026-04).
     standing_hybrid = 3
     http = HTTP

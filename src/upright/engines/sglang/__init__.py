@@ -34,7 +34,7 @@ class Sglang(Engine):
     cache_types = ("bf16", "bfloat16", "auto", "fp8", "fp8_e4m3", "fp8_e5m2")
     program = "python3"
     where_from = "pip install sglang, or the image lmsysorg/sglang"
-    standing = 1
+    standing = 2
     # Guard: /health, /ready and /metrics answer without a key (sglang/srt/utils/auth.py at 0.5.23).
     http = Http("/health", "/metrics", metrics_guarded=False, key_way="config", owner="sglang")
     spread = Ranks(vision="replicated", sharing=by_flag("sglang", "--dcp-size", latent_backend=SHARED_LATENT))

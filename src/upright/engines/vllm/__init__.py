@@ -67,7 +67,7 @@ class Vllm(Engine):
     log: Facet[Log] = Facet("upright.engines.vllm.log:LOG")
     metrics: Facet[MetricNames] = Facet("upright.engines.vllm.metrics:METRICS")
     finding: Facet[PackageFinding] = Facet("upright.engines.vllm.finding:FINDING")
-    proof: Facet[EngineProof] = Facet("upright.engines.facets.proof:in_python", __file__)
+    proof: Facet[EngineProof] = Facet("upright.engines.facets.proof:in_python", __file__, "payload")
     kernels: Facet[TritonKernels] = Facet("upright.engines.vllm.kernels:KERNELS")
     bench: Facet[BenchTool] = Facet("upright.engines.vllm.bench:TOOL")
     speculation: Facet[Speculating] = Facet("upright.engines.vllm.speculation:SPECULATION")

@@ -89,6 +89,7 @@ LOG = Log(
         Mark("shutdown", r"received signal=SIGTERM|shutdown triggered"),
         Mark("death", r"Engine core initialization failed|EngineDeadError"),
     ),
+    complaint=r"\bFailed: (?:Cuda error )?\S+:\d+ '",  # csrc/custom_all_reduce.cuh
     serves=r"throughput: *[\d.]+ tokens/s",
     echo=r"EngineDeadError|initialization failed|get_response_or_error|WorkerProc hit an exception"
     r"|Worker proc \S+ died unexpectedly",

@@ -29,7 +29,7 @@ def issue_text(diagnosis: Diagnosis, redactor: Redactor) -> str:
         "### What the log says",
         "\n".join([fence, *shown, fence]),
         "### What is known about it",
-        redactor.text(_known(primary)),
+        redactor.text(_known(primary, diagnosis.certainty)),
     ]
     filed_for = ENGINES.get(diagnosis.engine or "")
     if filed_for is not None and filed_for.log.tracker is not None:
@@ -48,9 +48,10 @@ def _lines(diagnosis: Diagnosis) -> list[str]:
     return list(dict.fromkeys([*before, *ends]))[-_MOST_LINES:]
 
 
-def _known(primary: Finding | None) -> str:
+def _known(primary: Finding | None, certainty: str | None) -> str:
     if primary is None:
         return "`upright diagnose` knows no cause for it."
-    rows = [f"`upright diagnose` names it `{primary.code}` ({primary.title}): {primary.cause}"]
+    names = "holds possible" if certainty == "possibly" else "names it"
+    rows = [f"`upright diagnose` {names} `{primary.code}` ({primary.title}): {primary.cause}"]
     rows += [f"- see {source}" for source in primary.sources if source.startswith("https://")]
     return "\n".join(rows)

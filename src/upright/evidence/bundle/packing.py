@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from upright import __version__
+from upright.base.bounds.files import file_bytes, open_file
 from upright.base.errors import RecordError, StoreError
 from upright.evidence.bundle.identities import identities_of
 from upright.evidence.bundle.manifest import NAME, PLAIN_NAME, BundledFile, Manifest, Redaction, WrittenBundle
@@ -114,7 +115,7 @@ def _take(contents: _Contents, folder: Path, path: Path) -> None:
 
 
 def _record(contents: _Contents, path: Path) -> bytes:
-    record_fields = parse(path.read_bytes(), where=path.name)
+    record_fields = parse(file_bytes(path, own=True), where=path.name)
     if record_fields.get("record") not in KINDS:
         raise RecordError(f"{path.name} is no record")
     before = f"{record_fields['record']}:{record_fields.get('digest') or digest_of(record_fields)}"
@@ -138,7 +139,7 @@ def _evidence(contents: _Contents, path: Path) -> Iterator[bytes]:
 def _text(contents: _Contents, path: Path) -> bytes:
     """The beginning and the end of what is long, cut at line ends so that no key is halved."""
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_file(path, own=True) as file:
         if size <= _HEAD_BYTES + _TAIL_BYTES:
             pieces = [file.read()]
         else:

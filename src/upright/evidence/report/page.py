@@ -178,8 +178,10 @@ def verdict(subject: Subject) -> tuple[str, str]:
     evidence = subject.proof
     if evidence is None:
         return "skipped", "Started, not proved"
-    if evidence.passed:
+    if evidence.passed and evidence.able:
         return "passed", f"It stands: {_passed_words(evidence)}"
+    if evidence.passed:
+        return "unsupported", f"It stands, but the model is weak: {_passed_words(evidence)}"
     return "failed", "It does not stand: a check failed"
 
 
@@ -187,7 +189,11 @@ def _passed_words(evidence: Evidence) -> str:
     """How much was seen, where it ended, and what was not seen."""
     counts = Counter(observation.verdict for observation in evidence.observations)
     last = next(observation.rung for observation in reversed(evidence.observations) if observation.verdict == "passed")
-    kinds = {"unsupported": counts["unsupported"], "skipped": counts["skipped"] - evidence.not_run()}
+    kinds = {
+        "wrong": counts["wrong"],
+        "unsupported": counts["unsupported"],
+        "skipped": counts["skipped"] - evidence.not_run(),
+    }
     others = [f"{count} {kind}" for kind, count in {**kinds, "not run": evidence.not_run()}.items() if count]
     passed = f"{counts['passed']} of {counts.total()} checks passed, the last of them in {last}"
     return "; ".join([passed, ", ".join(others)]) if others else passed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,8 +27,8 @@ class RungRun:
 
     @property
     def verdict(self) -> str:
-        verdicts = Counter(seen.verdict for seen in self.observations)
-        return "failed" if verdicts["failed"] else "passed" if verdicts["passed"] else "skipped"
+        verdicts = {seen.verdict for seen in self.observations}
+        return next((verdict for verdict in ("failed", "wrong", "passed") if verdict in verdicts), "skipped")
 
 
 def rung_runs(observations: Iterable[Observation]) -> list[RungRun]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes, file_text
 from upright.base.errors import CatalogError, RecordError, UsageError
 from upright.base.progress import utc_now
 from upright.base.yaml12 import from_yaml
@@ -73,7 +74,7 @@ def _before(folder: Path) -> CatalogueHead | None:
     path = folder / HEAD
     if not path.exists():
         return None
-    return unsealed(path.read_bytes(), CatalogueHead, str(path), None, CATALOGUES, "head of a catalogue")
+    return unsealed(file_bytes(path), CatalogueHead, str(path), None, CATALOGUES, "head of a catalogue")
 
 
 def _contents(source: Path, kind: str) -> list[Any]:
@@ -91,7 +92,7 @@ def _parsed(path: Path) -> Any:
     import yaml
 
     try:
-        return from_yaml(path.read_text(encoding="utf-8")) or []
+        return from_yaml(file_text(path)) or []
     except (yaml.YAMLError, ValueError, OSError) as error:
         raise CatalogError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from upright.base.bounds.files import file_bytes
 from upright.evidence.share.catalogue_gate import ours
 from upright.facts import store
 from upright.facts.catalog.loader import rows
@@ -90,7 +91,8 @@ def deployments_on(touched: Iterable[RowChange]) -> tuple[str, ...]:
     models = [f'"{change.id}"'.encode() for change in touched if change.kind == "models"]
     standing = []
     for directory in store.deployments():
-        texts = [path.read_bytes() for file in ("plan", "box") if (path := directory.path / f"{file}.json").is_file()]
+        paths = [directory.path / f"{file}.json" for file in ("plan", "box")]
+        texts = [file_bytes(path, own=True) for path in paths if path.is_file()]
         if any(name in text for text in texts for name in (*names, *models)):
             standing.append(directory.name)
     return tuple(standing)

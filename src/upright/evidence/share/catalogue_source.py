@@ -17,11 +17,12 @@ from pydantic import Field
 
 from upright.base.bounds.bounded_json import parse_json, parse_peer_json
 from upright.base.bounds.errors import ExceededError
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import RecordError, UsageError
 from upright.base.home import make_private
 from upright.evidence.share.catalogue_gate import MOST_ROWS
 from upright.evidence.share.index_head import HEAD, MOST_HEAD_BYTES, refuse_wrong_hash
-from upright.evidence.share.index_reading import ReadTotals, file_bytes, read_from
+from upright.evidence.share.index_reading import ReadTotals, index_bytes, read_from
 from upright.evidence.share.pointers import Digest
 from upright.evidence.share.seals import unsealed
 from upright.evidence.share.signing import CATALOGUES, fingerprints
@@ -78,7 +79,7 @@ class PinnedCatalogue(Part):
 def pinned_catalogues() -> tuple[PinnedCatalogue, ...]:
     path = catalogues_folder() / _PINS
     try:
-        return tuple(PinnedCatalogue.model_validate(entry) for entry in parse_json(path.read_bytes()))
+        return tuple(PinnedCatalogue.model_validate(entry) for entry in parse_json(file_bytes(path)))
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, TypeError):
@@ -118,7 +119,7 @@ def offered_head(catalogue: PinnedCatalogue, reading: ReadTotals, *, offline: bo
         if before is None:
             raise UsageError(f"{catalogue.name} was never read here", hint="once without --offline")
         reading.offline = True
-        raw = file_bytes(kept, MOST_HEAD_BYTES)
+        raw = index_bytes(kept, MOST_HEAD_BYTES)
         return _head(raw, catalogue, trusted), raw
     raw = read_from(f"{catalogue.url}/{HEAD}", MOST_HEAD_BYTES, reading)
     head = _head(raw, catalogue, trusted)
@@ -132,7 +133,7 @@ def offered_head(catalogue: PinnedCatalogue, reading: ReadTotals, *, offline: bo
 def _seen_head(catalogue: PinnedCatalogue, kept: Path, trusted: frozenset[str]) -> CatalogueHead | None:
     """None if nothing was seen, or if it was signed by a key that is not pinned any more."""
     try:
-        return _head(file_bytes(kept, MOST_HEAD_BYTES), catalogue, trusted)
+        return _head(index_bytes(kept, MOST_HEAD_BYTES), catalogue, trusted)
     except RecordError:
         return None
 
@@ -167,7 +168,7 @@ def _file(catalogue: PinnedCatalogue, file: KindFile, reading: ReadTotals, *, of
     kept = catalogue.folder / path
     if kept.exists():
         try:
-            return refuse_wrong_hash(file_bytes(kept, file.bytes), file.sha256, path)
+            return refuse_wrong_hash(index_bytes(kept, file.bytes), file.sha256, path)
         except RecordError:
             kept.unlink()
     if offline:

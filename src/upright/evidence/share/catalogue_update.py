@@ -16,6 +16,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import RecordError, UsageError
 from upright.base.home import make_private
 from upright.evidence.share.catalogue_changes import RowChange, changes, deployments_on
@@ -141,7 +142,7 @@ def _rows_of(catalogue: PinnedCatalogue, present: TakenVersion | None) -> dict[s
         return {}
     where = f"{catalogue.name} version {present.version}"
     return {
-        path.stem: admitted(path.stem, parse_json(path.read_bytes()), where) for path in present.folder.glob("*.json")
+        path.stem: admitted(path.stem, parse_json(file_bytes(path)), where) for path in present.folder.glob("*.json")
     }
 
 
@@ -164,7 +165,7 @@ def _lay_down(place: Path, files: Mapping[str, bytes]) -> None:
 def _entries(name: str) -> list[TakenEntry]:
     path = catalogues_folder() / "taken" / f"{name}.json"
     try:
-        return [TakenEntry.model_validate(entry) for entry in parse_json(path.read_bytes())["versions"]]
+        return [TakenEntry.model_validate(entry) for entry in parse_json(file_bytes(path))["versions"]]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError):

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from upright.base.bounds.files import file_bytes, file_lines
 from upright.base.errors import RecordError, UsageError
 from upright.evidence.share.index_head import (
     HEAD,
@@ -78,8 +79,7 @@ def build_index(
 def read_pointers(files: Iterable[Path]) -> Iterable[Pointer]:
     for file in files:
         try:
-            with file.open("rb") as lines:
-                yield from (_submitted(pointer_of(line, str(file)), file) for line in lines if line.strip())
+            yield from (_submitted(pointer_of(line, str(file)), file) for line in file_lines(file) if line.strip())
         except OSError as error:
             raise RecordError(f"{file} cannot be read: {error.strerror}") from None
 
@@ -100,21 +100,21 @@ def _head(folder: Path) -> IndexHead:
         (folder / name).mkdir(parents=True, exist_ok=True)
     if not (folder / HEAD).exists():
         return IndexHead(version=0, at="", pointers=0, revoked=0, bins={})
-    return read_head((folder / HEAD).read_bytes(), str(folder / HEAD), None)
+    return read_head(file_bytes(folder / HEAD), str(folder / HEAD), None)
 
 
 def _bin(folder: Path, head: IndexHead, number: str) -> Bin:
     if number not in head.bins:
         return Bin(shards={})
     path = bin_path(number, head.bins[number])
-    return read_bin((folder / path).read_bytes(), path)
+    return read_bin(file_bytes(folder / path), path)
 
 
 def _shard(
     folder: Path, files: tuple[ShardFile, ...], new: list[Pointer], revoke: dict[str, str]
 ) -> tuple[tuple[ShardFile, ...], int, int]:
     """Full files stay as they are, unless a pointer in one is revoked."""
-    parts = [unpacked((folder / shard_path(file.sha256)).read_bytes(), file.sha256) for file in files]
+    parts = [unpacked(file_bytes(folder / shard_path(file.sha256)), file.sha256) for file in files]
     known = {pointer.identity for part in parts for pointer in part}
     fresh = list({pointer.identity: pointer for pointer in new if pointer.identity not in known}.values())
     gone = 0
@@ -137,7 +137,7 @@ def _written(folder: Path, part: tuple[Pointer, ...]) -> ShardFile:
     sha256 = hashlib.sha256(raw).hexdigest()
     file = folder / shard_path(sha256)
     if not file.exists():
-        file.write_bytes(raw)
+        write_atomically(file, raw)
     return ShardFile(sha256=sha256, pointers=len(part))
 
 
@@ -145,5 +145,5 @@ def _named(folder: Path, raw: bytes, number: str) -> str:
     sha256 = hashlib.sha256(raw).hexdigest()
     file = folder / bin_path(number, sha256)
     if not file.exists():
-        file.write_bytes(raw)
+        write_atomically(file, raw)
     return sha256

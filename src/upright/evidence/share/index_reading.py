@@ -7,8 +7,6 @@ were seen is refused; so are files that are not what the head names, that are to
 from __future__ import annotations
 
 import json
-import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 from upright.base import bounds
 from upright.base.bounds.bounded_json import parse_json
 from upright.base.bounds.errors import ExceededError, OverdueError
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import RecordError, UsageError
 from upright.base.home import home, make_private
 from upright.evidence.share.bundle_urls import refuse_bundle_url
@@ -98,7 +97,7 @@ def pinned() -> tuple[PinnedIndex, ...]:
     """Those that were added, and the one that the package brings."""
     ours = (PinnedIndex(name=SHIPPED, url=str(SEEDS), keys=()),) if (SEEDS / HEAD).exists() else ()
     try:
-        kept = parse_json((home() / "indexes.json").read_bytes())
+        kept = parse_json(file_bytes(home() / "indexes.json"))
         return (*(PinnedIndex.model_validate(entry) for entry in kept), *ours)
     except OSError:
         return ours
@@ -181,7 +180,7 @@ def _head(index: PinnedIndex, reading: ReadTotals, *, offline: bool) -> IndexHea
 def _kept_head(kept: Path, trusted: frozenset[str] | None) -> IndexHead | None:
     """What was seen last; None if it was signed by a key that is not pinned any more, or cannot be read."""
     try:
-        return read_head(file_bytes(kept, MOST_HEAD_BYTES), str(kept), trusted)
+        return read_head(index_bytes(kept, MOST_HEAD_BYTES), str(kept), trusted)
     except RecordError:
         return None
 
@@ -206,8 +205,8 @@ def _file(index: PinnedIndex, path: str, sha256: str, reading: ReadTotals, *, of
         )
     kept = cache_of(index) / path
     if kept.exists():
-        content = kept.read_bytes()
         try:
+            content = index_bytes(kept, MOST_FILE_BYTES)
             return refuse_wrong_hash(content, sha256, path)
         except RecordError:
             kept.unlink()
@@ -227,24 +226,18 @@ def cache_of(index: PinnedIndex) -> Path:
 
 def read_from(url: str, most_bytes: int, reading: ReadTotals) -> bytes:
     """Of an address or a folder's file; no byte more than any such file has."""
-    content = _get_http(url, most_bytes) if "://" in url else file_bytes(Path(url), most_bytes)
+    content = _get_http(url, most_bytes) if "://" in url else index_bytes(Path(url), most_bytes)
     reading.files += 1
     reading.bytes += len(content)
     return content
 
 
-def file_bytes(path: Path, most_bytes: int) -> bytes:
-    """Of a regular file: nothing else is opened for reading, so that nothing waits for a writer."""
+def index_bytes(path: Path, most_bytes: int) -> bytes:
+    """Of a file of an index or a catalogue."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise RecordError(f"{path} is refused: it is no file")
-            content = file.read(most_bytes + 1)
+        return file_bytes(path, most_bytes)
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > most_bytes:
-        raise RecordError(f"{path} is refused: it is longer than any")
-    return content
 
 
 def _get_http(url: str, most_bytes: int) -> bytes:

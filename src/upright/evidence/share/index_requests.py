@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import RecordError, UsageError
 from upright.base.progress import utc_now
 from upright.base.untrusted_text import on_one_line
@@ -149,7 +150,7 @@ def _place(path: Path, content: bytes, signature: bytes | None) -> None:
 
 
 def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
+    return path.is_file() and path.stat().st_size == len(content) and file_bytes(path) == content
 
 
 def pin_named_index(name: str, url: str, key: Path | None, *, learn: bool = False) -> PinnedIndex:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from upright import __version__
+from upright.base.bounds.files import MOST_KEY_BYTES, file_text, open_file
 from upright.base.errors import StoreError
 from upright.base.home import home, make_private
 from upright.engines import engine_named
@@ -181,7 +182,7 @@ def _sha256(folder: Path, name: str, size_bytes: int) -> str | None:
             return file.resolve().name
         if not file.is_file() or file.stat().st_size != size_bytes or size_bytes > _LARGEST_HASHED_BYTES:
             return None
-        with file.open("rb") as content:
+        with open_file(file) as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError:
         return None
@@ -232,7 +233,7 @@ def _log(
 
 def _text(directory: DeploymentDir) -> str:
     try:
-        with directory.log.open("rb") as file:
+        with open_file(directory.log) as file:
             return file.read(64 << 20).decode("utf-8", "backslashreplace")
     except OSError:
         return ""
@@ -252,7 +253,7 @@ def box_id() -> str | None:
     """None on a machine that has no number."""
     for file in _MACHINE:
         try:
-            number = file.read_text().strip()
+            number = file_text(file, MOST_KEY_BYTES, errors="replace").strip()
         except OSError:
             continue
         if number:
@@ -266,4 +267,4 @@ def salt() -> str:
     if not file.exists():
         make_private(file.parent)
         write_atomically(file, f"{secrets.token_hex(32)}\n".encode(), mode=0o600)
-    return file.read_text().strip()
+    return file_text(file, MOST_KEY_BYTES, own=True).strip()

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from upright.base.bounds.bounded_json import parse_peer_json
 from upright.base.bounds.errors import ExceededError
+from upright.base.bounds.files import file_text
 from upright.base.errors import RecordError
 from upright.evidence.share.signing import sign, signer
 from upright.facts.records.base import Part, canonical
@@ -32,7 +33,7 @@ def sealed_file(content: Part, key: Path | None, namespace: str) -> bytes:
         with TemporaryDirectory() as folder:
             file = Path(folder) / "head"
             file.write_bytes(canonical(content.model_dump(mode="json")))
-            signature = sign(file, key, namespace).read_text()
+            signature = file_text(sign(file, key, namespace))
     return canonical(SealedFile(signed=content.model_dump(mode="json"), signature=signature).model_dump(mode="json"))
 
 

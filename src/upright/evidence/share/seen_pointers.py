@@ -20,7 +20,7 @@ from upright.evidence.share.index_head import (
     refuse_wrong_hash,
     shard_path,
 )
-from upright.evidence.share.index_reading import PinnedIndex, cache_of, file_bytes, pinned
+from upright.evidence.share.index_reading import PinnedIndex, cache_of, index_bytes, pinned
 from upright.evidence.share.pointers import Pointer, unpacked
 
 
@@ -53,7 +53,7 @@ def seen_in(index: PinnedIndex) -> tuple[Pointer, ...]:
 def _pointers(index: PinnedIndex) -> Iterator[Pointer]:
     folder = cache_of(index) if index.remote else Path(index.url)
     trusted = frozenset(index.keys) if index.keys else None
-    head = read_head(file_bytes(folder / HEAD, MOST_HEAD_BYTES), str(folder / HEAD), trusted)
+    head = read_head(index_bytes(folder / HEAD, MOST_HEAD_BYTES), str(folder / HEAD), trusted)
     for number, sha256 in head.bins.items():
         if (packed := _kept(folder, bin_path(number, sha256), sha256)) is None:
             continue
@@ -67,6 +67,6 @@ def _pointers(index: PinnedIndex) -> Iterator[Pointer]:
 def _kept(folder: Path, path: str, sha256: str) -> bytes | None:
     """None of what was never read, or is not what the head names."""
     try:
-        return refuse_wrong_hash(file_bytes(folder / path, MOST_FILE_BYTES), sha256, path)
+        return refuse_wrong_hash(index_bytes(folder / path, MOST_FILE_BYTES), sha256, path)
     except RecordError:
         return None

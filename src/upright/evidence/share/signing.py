@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from upright.base.bounds.files import file_text, open_file
 from upright.base.errors import RecordError, UsageError
 from upright.base.untrusted_text import on_one_line
 from upright.evidence.share.checks import Check, CheckMaker
@@ -35,7 +36,7 @@ def sign(file: Path, key: Path, namespace: str) -> Path:
     signature.unlink(missing_ok=True)
     done = subprocess.run(
         [_program(), "-q", "-Y", "sign", "-f", str(key), "-n", namespace, str(file)],
-        capture_output=True, text=True, errors="replace", check=False,
+        capture_output=True, encoding="utf-8", errors="replace", check=False,
     )  # fmt: skip
     if done.returncode or not signature.exists():
         raise UsageError(f"{key} did not sign: {on_one_line(done.stderr)}", hint="ssh-keygen -Y sign says more")
@@ -51,7 +52,7 @@ def read_signature(file: Path) -> bytes:
     try:
         if not file.is_file():
             raise RecordError(f"{file} is refused: it is no file")
-        with file.open("rb") as content:
+        with open_file(file) as content:
             return content.read(LONGEST_SIGNATURE + 1)
     except OSError as error:
         raise RecordError(f"{file} cannot be read: {error.strerror}") from None
@@ -80,13 +81,19 @@ def signer(content: bytes, signature: bytes, namespace: str) -> str:
 def fingerprints(file: Path) -> frozenset[str]:
     """Of the public keys in a file: one key, authorized_keys or allowed_signers."""
     try:
-        text = file.read_text(errors="replace")
+        text = file_text(file, errors="replace")
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     prints = set()
     for key in _public_keys(text, file):
         done = subprocess.run(
-            [_program(), "-l", "-f", "-"], input=key, capture_output=True, text=True, check=False, timeout=_SECONDS
+            [_program(), "-l", "-f", "-"],
+            input=key,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=_SECONDS,
         )
         prints |= set(_FINGERPRINT.findall(done.stdout))
     if not prints:

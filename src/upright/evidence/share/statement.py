@@ -6,6 +6,7 @@ one is read. It comes from somebody else: size, values and depth are bounded, an
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from upright.base.bounds.bounded_json import parse_peer_json
 from upright.base.bounds.errors import ExceededError
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import RecordError
 from upright.base.units import format_size
 from upright.base.untrusted_text import on_one_line
@@ -203,15 +205,10 @@ def identity_of(content: bytes) -> str:
 def read_bytes(path: Path) -> bytes:
     """The file, unless it is longer than any bundle."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        return file_bytes(path, MOST_BYTES)
     except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > MOST_BYTES:
-        raise RecordError(
-            f"{path} is refused: it is longer than {format_size(MOST_BYTES)}", hint="no bundle is so long"
-        )
-    return content
+        told = f"it is longer than {format_size(MOST_BYTES)}" if error.errno == errno.EFBIG else error.strerror
+        raise RecordError(f"{path} cannot be read: {told}", hint="no bundle is so long") from None
 
 
 def read_statement(content: bytes, where: str) -> Statement:

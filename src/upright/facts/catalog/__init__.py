@@ -12,6 +12,7 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from upright.base.bounds.files import file_text
 from upright.base.errors import CatalogError
 from upright.facts.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file, rows_wanted, user_folder
 from upright.facts.catalog.near_names import as_id, part_of
@@ -172,7 +173,7 @@ def images(engine: str | None = None) -> tuple[ImageRow, ...]:
 def find_image(name: str) -> ImageRow | None:
     """By the row's id, the whole reference, or its tag."""
     for row in images():
-        if name in (row.id, row.reference, row.reference.rpartition(":")[2]):
+        if name in (row.id, row.reference, row.pinned, row.reference.rpartition(":")[2]):
             return row
     return None
 
@@ -181,6 +182,11 @@ def failures(engine: str | None = None) -> tuple[FailureRow, ...]:
     """Rows whose lines this engine's log can hold."""
     failure_rows = cast("tuple[FailureRow, ...]", tuple(rows("failures").values()))
     return tuple(row for row in failure_rows if engine is None or engine in row.engines or "any" in row.engines)
+
+
+def failing_part(part: str | None) -> FailureRow | None:
+    """The row that speaks of a part as a whole."""
+    return next((row for row in failures() if row.where == "part" and row.part == part), None)
 
 
 def advisories(engine: str | None = None, version: str | None = None) -> tuple[AdvisoryRow, ...]:
@@ -231,6 +237,13 @@ def model(name: str) -> ModelRow:
 
 
 @cache
+def configurations() -> frozenset[str]:
+    """Names of the recorded ones."""
+    from upright.facts.catalog.loader import OURS
+
+    return frozenset(path.stem for path in (OURS / "configurations").glob("*.json"))
+
+
 def configuration(name: str) -> Mapping[str, Any]:
     """A recorded config.json, as its maker wrote it."""
     from upright.base.bounds.bounded_json import parse_json
@@ -272,7 +285,7 @@ def _our_model(wanted: str, paths: tuple[Path, ...]) -> ModelRow | None:
 
 def _model_in(wanted: str, paths: tuple[Path, ...], owner: Owner) -> ModelRow | None:
     for path in sorted(paths, key=lambda path: path.stem != wanted):
-        if wanted in path.read_text(encoding="utf-8", errors="replace").lower():
+        if wanted in file_text(path, errors="replace").lower():
             for row in rows_of_file("models", path, owner):
                 if wanted in names_of(row):
                     return cast("ModelRow", row)

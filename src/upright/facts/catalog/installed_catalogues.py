@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import CatalogError
 from upright.base.home import home
 
@@ -57,7 +58,7 @@ def _present(path: Path) -> TakenVersion | None:
     from upright.base.bounds.bounded_json import parse_json
 
     try:
-        versions: list[dict[str, Any]] = parse_json(path.read_bytes())["versions"]
+        versions: list[dict[str, Any]] = parse_json(file_bytes(path))["versions"]
         if not versions:
             return None
         last = versions[-1]

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from upright.base.bounds.files import file_text
 from upright.base.errors import CatalogError
 from upright.base.extensions import row_folders
 from upright.base.home import home
@@ -120,7 +121,7 @@ def rows_mentioning(kind: str, text: str) -> Mapping[str, Row]:
     """As `rows`, but only of files that hold the text, in any case: finds a name without reading everything."""
     rows_by_id: dict[str, Row] = {}
     for path, owner in files(kind):
-        if text.lower() in path.read_text(encoding="utf-8", errors="replace").lower():
+        if text.lower() in file_text(path, errors="replace").lower():
             rows_by_id |= {row.id: row for row in rows_of_file(kind, path, owner)}
     return rows_by_id
 
@@ -223,8 +224,14 @@ def _one_row(kind: RowKind, id_: str) -> Row | None:
 @cache
 def _our_rows(kind: str, path: Path) -> Mapping[str, Row] | None:
     """A file's rows by id; None where the whole of it would have to be parsed, and could not be kept."""
-    kept = kept_rows(path, _our_text(path)) if sys.dont_write_bytecode else rows_of_file(kind, path)
+    kept = kept_rows(path, _our_text(path)) if sys.dont_write_bytecode else _our_file(kind, path)
     return None if kept is None else {row.id: row for row in kept}
+
+
+@cache
+def _our_file(kind: str, path: Path) -> tuple[Row, ...]:
+    """The same whatever is laid over it."""
+    return rows_of_file(kind, path)
 
 
 @cache
@@ -239,7 +246,7 @@ def _rows(
     rows_by_id: dict[str, Row] = {}
     for path, owner in files(kind.name):
         seen: set[str] = set()
-        for row in rows_of_file(kind.name, path, owner):
+        for row in _our_file(kind.name, path) if owner == "upright" else rows_of_file(kind.name, path, owner):
             if row.id in seen or (owner not in ("catalogue", "user") and row.id in rows_by_id):
                 raise CatalogError(f"{path}: row {row.id}: the id is there twice")
             seen.add(row.id)
@@ -282,7 +289,7 @@ def _first_fault(error: ValidationError) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return file_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise CatalogError(f"{path}: cannot be read: {error}") from None
 

@@ -7,11 +7,13 @@ fits is looked at.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
+from upright.base.bounds.files import file_text
 from upright.facts import catalog
 from upright.facts.catalog.loader import files
 from upright.facts.catalog.rows.hardware import GpuRow
@@ -43,37 +45,46 @@ class PublishedRate(NamedTuple):
     source: str
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(NamedTuple):
+    """A line of the table as it is written."""
+
     model: str
-    gpu: str
-    count: int
-    published: PublishedRate
+    """In lower case."""
+    columns: list[str]
+    values: list[str]
 
 
 def published_rates(models: frozenset[str], same_gpu: Callable[[str], bool], count: int) -> Iterator[PublishedRate]:
     """Decode rates of these models, by any of their names in lower case, on so many of such a GPU."""
-    for line in _lines():
-        if line.count == count and {line.model, line.model.rpartition("/")[2]} & models and same_gpu(line.gpu):
-            yield line.published
+    for model, columns, values in _lines():
+        if model not in models and model.rpartition("/")[2] not in models:
+            continue
+        cells = dict(zip(columns, values, strict=True))
+        if _of_decode(cells) and int(cells["gpu_count"]) == count and same_gpu(cells["gpu"]):
+            yield _rate(cells)
 
 
 @cache
 def _lines() -> tuple[_Line, ...]:
-    result_lines: list[_Line] = []
-    for path, owner in files("measurements"):
-        if owner == "upright" and path.suffix == ".csv":
-            with path.open(encoding="utf-8", newline="") as file:
-                result_lines += (line for cells in csv.DictReader(file) if (line := _line(cells)) is not None)
-    return tuple(result_lines)
+    tables = (path for path, owner in files("measurements") if owner == "upright" and path.suffix == ".csv")
+    return tuple(line for path in tables for line in _table(path))
 
 
-def _line(cells: dict[str, str]) -> _Line | None:
-    """None for prefill, for an aggregate, and where the load or the number of GPUs is not told."""
-    rate, count, requests = (cells[name] for name in ("decode_tokens_per_second", "gpu_count", "concurrency"))
-    if not rate or not count or not requests or cells.get("kind") in ("prefill", "aggregate"):
-        return None
-    seen = PublishedRate(
+def _table(path: Path) -> Iterator[_Line]:
+    lines = csv.reader(io.StringIO(file_text(path), newline=""))
+    columns = next(lines)
+    place = columns.index("model")
+    yield from (_Line(values[place].lower(), columns, values) for values in lines if values)
+
+
+def _of_decode(cells: dict[str, str]) -> bool:
+    """Not prefill nor an aggregate, and both the load and the number of GPUs are told."""
+    told = cells["decode_tokens_per_second"] and cells["gpu_count"] and cells["concurrency"]
+    return bool(told) and cells.get("kind") not in ("prefill", "aggregate")
+
+
+def _rate(cells: dict[str, str]) -> PublishedRate:
+    return PublishedRate(
         id=cells["id"],
         date=cells["date"],
         engine=cells["engine"],
@@ -82,9 +93,8 @@ def _line(cells: dict[str, str]) -> _Line | None:
         speculation="" if cells["speculation"] == "none" else cells["speculation"],
         kv_dtype=cells["kv_dtype"],
         context_tokens=int(cells["context_tokens"] or 0),
-        concurrency=int(requests),
-        tokens_per_second=float(rate),
+        concurrency=int(cells["concurrency"]),
+        tokens_per_second=float(cells["decode_tokens_per_second"]),
         kv_tokens=int(cells["kv_tokens"]) if cells.get("kv_tokens") else None,
         source=cells["sources"].partition(";")[0].strip(),
     )
-    return _Line(cells["model"].lower(), cells["gpu"], int(count), seen)

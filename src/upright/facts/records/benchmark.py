@@ -1,7 +1,5 @@
 """What was measured: cells of load against one endpoint, with what really happened in each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """What a machine is: processors, memory, links, disks, software, and the settings that break such boxes."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from upright.facts.records.base import Figure, Part, Reason, Record, digest_of, unknown

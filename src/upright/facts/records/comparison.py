@@ -1,7 +1,5 @@
 """Boxes, models or engines side by side."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from upright.facts.records.base import Part, Reason, Record

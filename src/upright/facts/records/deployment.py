@@ -1,7 +1,5 @@
 """An engine that was started: where it is, and in what state."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -132,7 +130,7 @@ class Deployment(Record):
     history: tuple[Change, ...] = ()
     """The states it has been in, the present one last; of a very long life the newest thousand."""
 
-    def changed(self, at: str, **fields: Any) -> Deployment:
+    def changed(self, at: str, **fields: Any) -> "Deployment":
         """The same deployment with other fields; a new state or a new reason joins the history."""
         later = Deployment.model_validate({**dict(self), **fields, "changed_at": at})
         if self.history and (later.state, later.reason) == (self.state, self.reason):

@@ -1,7 +1,5 @@
 """Why an engine fell, and what was tried until it stood."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,6 +8,10 @@ from pydantic import model_validator
 from upright.facts.records.base import Part, QuotedText, Record, Upgrade
 
 Severity = Literal["fatal", "crash", "hang", "corruption", "request", "symptom", "slow", "information"]
+Knowledge = Literal["line", "class", "part", "words"]
+CERTAIN: tuple[Knowledge, ...] = ("line", "class")
+"""What names a cause; the others are possibilities."""
+MOST_POSSIBILITIES = 3
 Cure = Literal[
     "set_flag", "unset_flag", "raise_flag", "lower_flag", "set_env", "unset_env", "other_port",
     "use_version", "use_image", "use_patch", "use_engine", "use_artifact", "by_hand",
@@ -80,6 +82,12 @@ class Finding(Part):
     """What else is true then; several causes can share a line."""
     causes: tuple[RankedCause, ...] = ()
     """Where a line has several causes, each with the test that decides, the likeliest first."""
+    knows: Knowledge | None = None
+    """What the row knows; of a part or of words only a possibility. None in records that did not say."""
+    part: str | None = None
+    """What fails, as the catalogue calls it."""
+    test: str | None = None
+    """Of a possibility, what decides whether it is this one: something to look at, or to try."""
     seen: Sighting
     """The first line that shows it."""
     count: int = 1
@@ -102,12 +110,17 @@ def _from_2(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_3(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 3 named every code as the cause."""
+    return {**content, "certainty": "cause"} if content.get("failed") and content.get("code") else content
+
+
 class Diagnosis(Record):
     """What a log and its machine say about a failure: the first cause, and what followed from it."""
 
     kind: ClassVar[str] = "diagnosis"
-    schema_version: ClassVar[int] = 3
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
+    schema_version: ClassVar[int] = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3}
 
     subject: str
     """The log's path, or the deployment's name."""
@@ -118,7 +131,9 @@ class Diagnosis(Record):
     stood: bool | None = None
     """Whether the engine came up; a log may end before that and name no failure. None if it is no engine's log."""
     code: str | None = None
-    """The cause, as the catalogue calls it; of a run where nothing failed, what makes it slow; else None."""
+    """What answers best, or makes a run slow that did not fail; `certainty` says whether it is the cause."""
+    certainty: Literal["cause", "possibly"] | None = None
+    """What answers best, or makes slow a run that did not fail; `certainty`: whether it is the cause."""
     findings: tuple[Finding, ...] = ()
     """The cause first, then what else the log bears out, in its order."""
     excerpt: tuple[Sighting, ...] = ()
@@ -136,8 +151,25 @@ class Diagnosis(Record):
 
     @property
     def cause(self) -> Finding | None:
-        """The finding that everything else follows from."""
-        return self.findings[0] if self.failed and self.code is not None else None
+        """The finding that everything else follows from; None where there are only possibilities."""
+        return self.findings[0] if self.certainty == "cause" else None
+
+    @property
+    def possibilities(self) -> tuple[Finding, ...]:
+        """The likeliest first, where nothing names the cause."""
+        if self.certainty != "possibly":
+            return ()
+        named = [finding for finding in self.findings if self._may_be_the_cause(finding)]
+        return tuple(named[:MOST_POSSIBILITIES])
+
+    def _may_be_the_cause(self, finding: Finding) -> bool:
+        slow = finding.severity == "slow" and finding.knows != "words" and finding.code != self.code
+        return finding.severity not in ("symptom", "information") and not slow
+
+    @property
+    def likeliest(self) -> Finding | None:
+        """The cause, or the first possibility."""
+        return self.cause or next(iter(self.possibilities), None)
 
 
 class Attempt(Part):

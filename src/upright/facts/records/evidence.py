@@ -1,7 +1,5 @@
 """What was seen: every question put to a deployment, its answer, and the verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -10,7 +8,9 @@ from pydantic import Field
 from upright.facts.records.base import Entry, Json, Reason, Record, Upgrade
 from upright.facts.records.names import SafeName
 
-Verdict = Literal["passed", "failed", "unsupported", "skipped"]
+Verdict = Literal["passed", "failed", "wrong", "unsupported", "skipped"]
+"""Failed is the engine's fault, or may be; wrong is a sound answer of a model that may not know the right one."""
+Headline = Literal["stands", "stands, but the model is weak", "does not stand"]
 NOT_RUN = "not run: "
 """How the reason begins of a check that this machine could not make, whatever the answer was; it is skipped."""
 
@@ -20,19 +20,24 @@ def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+def _from_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 2 knew no weak models: what failed there stays failed, whoever's fault it was."""
+    return content
+
+
 class Observation(Entry):
     """One check of one rung."""
 
     kind: ClassVar[str] = "observation"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
     rung: str
     """smoke, tools, context, ..."""
     check: str
     """The check's name inside the rung."""
     verdict: Verdict
-    """passed, failed, unsupported or skipped."""
+    """passed, failed, wrong, unsupported or skipped."""
     reason: Reason
     """Why, in words; the rule's own sentence."""
     at: str
@@ -107,8 +112,8 @@ class Evidence(Record):
     """One climb of the ladder."""
 
     kind: ClassVar[str] = "evidence"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
     deployment: SafeName
     """Which deployment answered, or the address of a server that somebody else started."""
@@ -131,9 +136,32 @@ class Evidence(Record):
 
     @property
     def passed(self) -> bool:
-        """True if something was checked and nothing failed."""
+        """True if it serves: something was checked and nothing failed. Whether the model is able is asked apart."""
         verdicts = {observation.verdict for observation in self.observations}
         return "passed" in verdicts and "failed" not in verdicts
+
+    @property
+    def able(self) -> bool:
+        """False if the model gave sound answers that are wrong."""
+        return all(observation.verdict != "wrong" for observation in self.observations)
+
+    @property
+    def headline(self) -> Headline:
+        """The one verdict that people read."""
+        if not self.passed:
+            return "does not stand"
+        return "stands" if self.able else "stands, but the model is weak"
+
+    @property
+    def reached(self) -> str | None:
+        """The last rung that did not fail and of which something was seen to hold."""
+        held = (rung for rung in reversed(self.rungs) if self.rung_verdict(rung) in ("passed", "wrong"))
+        return next(held, None)
+
+    @property
+    def fault(self) -> Observation | None:
+        """The first that failed."""
+        return next((observation for observation in self.observations if observation.verdict == "failed"), None)
 
     @property
     def rungs(self) -> tuple[str, ...]:
@@ -171,7 +199,7 @@ class Evidence(Record):
 
     def rung_verdict(self, rung: str) -> Verdict:
         verdicts = {observation.verdict for observation in self.of(rung)}
-        for verdict in ("failed", "passed", "unsupported"):
+        for verdict in ("failed", "wrong", "passed", "unsupported"):
             if verdict in verdicts:
                 return verdict
         return "skipped"

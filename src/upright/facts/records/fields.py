@@ -3,8 +3,6 @@
 Parsed only when somebody asks (the docs, `upright explain`), so that importing a record costs nothing.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

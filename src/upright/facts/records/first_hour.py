@@ -1,7 +1,5 @@
 """The first hour on a box: what was to be done, what came of each step, and which of our claims held."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Several boxes behind one endpoint, as a person writes it down: what runs where, and the router in front."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections import Counter
@@ -205,11 +203,11 @@ class FleetState(Record):
     def box(self, name: str) -> BoxState:
         return next((box for box in self.boxes if box.name == name), BoxState(name=name))
 
-    def without(self, name: str) -> FleetState:
+    def without(self, name: str) -> "FleetState":
         """The same without that box."""
         return self.model_copy(update={"boxes": tuple(box for box in self.boxes if box.name != name)})
 
-    def with_box(self, changed: BoxState) -> FleetState:
+    def with_box(self, changed: BoxState) -> "FleetState":
         """The same with that box as it is now; a new one comes last."""
         others = {box.name: box for box in self.boxes} | {changed.name: changed}
         return self.model_copy(update={"boxes": tuple(others.values())})

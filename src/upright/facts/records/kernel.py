@@ -1,7 +1,5 @@
 """Whether an engine's kernels fit a silicon: three verdicts, and never a guess."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from upright.facts.records.base import Part, Reason, Record

@@ -3,13 +3,12 @@
 JSON is what machines write, YAML what people edit. This is the one place of the room that opens a file.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
-from upright.base.bounds.bounded_json import MOST_TEXT_BYTES, TOO_LONG, parse_json, read_limited
+from upright.base.bounds.bounded_json import MOST_TEXT_BYTES, TOO_LONG, parse_json
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import RecordError
 from upright.base.yaml12 import from_yaml
 from upright.facts.records.base import R, Record, from_dict
@@ -56,7 +55,7 @@ def load(source: Path | str | bytes, kind: type[Record] | None = None, *, where:
     where = where or (str(source) if isinstance(source, Path) else "record")
     if isinstance(source, Path):
         try:
-            source = read_limited(source)
+            source = file_bytes(source)
         except OSError as error:
             raise RecordError(f"{where} cannot be read: {error.strerror}") from None
     payload = parse(source, where=where)

@@ -1,7 +1,5 @@
 """What an artifact is made of: files, tensors by group and layer, and the architecture they form."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -4,8 +4,6 @@ A control character in one is refused where a record is made or read, so that no
 is said as one line, not as a fault of the record: whoever gave the name can give another.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import AfterValidator

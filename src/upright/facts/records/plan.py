@@ -1,9 +1,9 @@
 """What would happen: bytes on devices, tokens that fit, and what stands in the way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator
 
 from upright.facts.records.base import Basis, Part, Reason, Record, Upgrade
 from upright.facts.records.names import SafeName
@@ -11,12 +11,25 @@ from upright.facts.records.names import SafeName
 Use = Literal["coding-agent", "chat", "batch", "long-documents"]
 
 
+_MOST_COUNTED = 1 << 40
+
+
+def _countable(number: int) -> int:
+    if abs(number) > _MOST_COUNTED:
+        raise ValueError("nobody counts so far")
+    return number
+
+
+Count = Annotated[int, AfterValidator(_countable)]
+"""Of tokens, users or ranks: products of larger ones leave what a float holds."""
+
+
 class Goal(Part):
     """What the person wants from the deployment. What is None is the planner's to choose."""
 
-    context_tokens: int | None = None
+    context_tokens: Count | None = None
     """Tokens of context a user needs; None means the safe start: 65,536, or less if the model has less."""
-    users: int = 1
+    users: Count = 1
     """Requests served at once at that context."""
     use: Use = "coding-agent"
     """The shape of the load."""
@@ -28,11 +41,11 @@ class Goal(Part):
     """Only this version of it; decides which overhead rows apply."""
     kv_dtype: SafeName | None = None
     """Only this cache type, as the engine spells it."""
-    tensor_parallel: int | None = None
+    tensor_parallel: Count | None = None
     """Only this many ranks of tensor parallelism."""
-    pipeline_parallel: int | None = None
+    pipeline_parallel: Count | None = None
     """Only this many pipeline stages."""
-    decode_context_parallel: int | None = None
+    decode_context_parallel: Count | None = None
     """Only this many ranks to share one copy of the cache."""
     expert_parallel: bool | None = None
     """Whole experts on ranks, or a slice of each; None is the planner's to choose."""

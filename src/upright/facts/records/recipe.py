@@ -1,7 +1,5 @@
 """The exact command, with a reason for every word of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

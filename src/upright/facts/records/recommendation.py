@@ -1,7 +1,5 @@
 """Which models to run on a box, best first, and why not the others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """How a model goes on after fixed prompts: the tokens that it chose, and how likely it held those and others."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from pydantic import Field

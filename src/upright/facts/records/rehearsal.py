@@ -1,7 +1,5 @@
 """What an engine did with the real shapes and no weights."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from upright.facts.records.base import Part, QuotedText, Record

@@ -1,7 +1,5 @@
 """What the plan said against what the engine took: term by term, on each device."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """How many boxes so many people need, what they would see, and what every number rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 

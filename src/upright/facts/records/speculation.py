@@ -1,7 +1,5 @@
 """Whether speculative decoding pays here: each candidate against the recipe, cell by cell, and the verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """The exact distribution of a list of values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What coding agents asked of a server: lengths, waits and prefixes of every turn, and no text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 

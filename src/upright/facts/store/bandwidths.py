@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import UprightError
 from upright.base.home import home, make_private
 from upright.base.progress import utc_now
@@ -48,8 +49,7 @@ def kept_bandwidth(identity: str) -> Figure | None:
 
 def _noted() -> dict[str, object]:
     try:
-        with (home() / _FILE).open("rb") as stream:
-            content = parse_json(stream.read(_LONGEST_BYTES).decode())
+        content = parse_json(file_bytes(home() / _FILE, _LONGEST_BYTES, own=True))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from upright.base.bounds.files import file_bytes, file_lines
 from upright.base.errors import RecordError, UsageError
 from upright.facts.records.loading import KINDS, load, parse
 from upright.facts.store.files import leftovers
@@ -46,8 +47,12 @@ def _records(directory: Path) -> Iterator[StoreFinding]:
         if not file.exists():
             continue
         try:
-            load(file)
-            payload = parse(file.read_bytes(), where=str(file))
+            content = file_bytes(file, own=True)
+            load(content, where=str(file))
+            payload = parse(content, where=str(file))
+        except OSError as error:
+            yield StoreFinding("problem", "unreadable", file.name, None, f"cannot be read: {error.strerror}")
+            continue
         except RecordError as error:
             yield StoreFinding("problem", "unreadable", file.name, None, error.message.removeprefix(f"{file} "))
             continue
@@ -71,13 +76,16 @@ def _records(directory: Path) -> Iterator[StoreFinding]:
 def _evidence(path: Path) -> Iterator[StoreFinding]:
     chain = _Chain(path.name)
     torn_bytes = 0
-    if path.exists():
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                if raw.endswith(b"\n"):
-                    yield from chain.take(number, raw[:-1], path)
-                else:
-                    torn_bytes = len(raw)
+    try:
+        for number, raw in enumerate(file_lines(path, own=True), start=1):
+            if raw.endswith(b"\n"):
+                yield from chain.take(number, raw[:-1], path)
+            else:
+                torn_bytes = len(raw)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        yield StoreFinding("problem", "unreadable", path.name, None, f"cannot be read: {error.strerror}")
     yield from chain.gaps()
     head = read_head(path)
     yield from chain.end(head, torn_bytes)

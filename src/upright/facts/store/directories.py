@@ -14,7 +14,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from upright.base.bounds.bounded_json import parse_json, read_limited
+from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes, key_in
 from upright.base.errors import RecordError, UprightError, UsageError
 from upright.base.home import home, make_private
 from upright.facts.records.base import Entry, Record, from_json, upgrade_content
@@ -65,7 +66,7 @@ class DeploymentDir(NamedTuple):
     def read(self, kind: type[R]) -> R:
         file = self.file(kind)
         try:
-            text = read_limited(file)
+            text = file_bytes(file, own=True)
         except FileNotFoundError:
             raise RecordError(f"deployment {self.name} has no {kind.kind} record") from None
         except OSError as error:
@@ -79,7 +80,7 @@ class DeploymentDir(NamedTuple):
         """The API key, made on first use; it exists nowhere else."""
         if not self.key_file.exists():
             write_atomically(self.key_file, f"sk-upright-{secrets.token_urlsafe(24)}\n".encode(), mode=0o600)
-        return self.key_file.read_text().strip()
+        return key_in(self.key_file, own=True)
 
     def writer(self, *, patience_seconds: float = 0) -> Journal:
         """The evidence, opened for many appends by one writer; use it in a `with`."""
@@ -115,7 +116,11 @@ class ListedDeployment(NamedTuple):
 def deployments() -> list[DeploymentDir]:
     """All of them, the newest last; reads no evidence."""
     folder = home() / "deployments"
-    directories = [DeploymentDir(path.parent) for path in folder.glob("*/deployment.json")]
+    try:
+        named = [path for path in folder.iterdir() if os.path.lexists(path / "deployment.json")]
+    except OSError:
+        return []
+    directories = [DeploymentDir(path) for path in named]
     return sorted(directories, key=lambda directory: (_created_at(directory.file(Deployment)), directory.name))
 
 
@@ -218,7 +223,7 @@ def _written_at(file: Path) -> float:
 def _created_at(file: Path) -> str:
     """As the record says it; one that cannot be read takes its file's time, so that the newest stays the newest."""
     try:
-        return str(parse_json(read_limited(file))["created_at"])
+        return str(parse_json(file_bytes(file, own=True))["created_at"])
     except (OSError, ValueError, KeyError, TypeError):  # ValueError also of what is nested too deeply
         try:
             return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="milliseconds")

@@ -6,18 +6,21 @@ of the bytes before `,"digest"`. The head file beside it names the last acknowle
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import logging
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.bounded_json import MOST_TEXT_BYTES, TOO_LONG, parse_json
+from upright.base.bounds.files import file_bytes, file_lines, open_file
 from upright.base.errors import RecordError, StoreError
 from upright.facts.records.base import Entry
 from upright.facts.store.files import cannot_write, sync_directory, write_atomically
@@ -108,7 +111,9 @@ class Journal:
 
     def _open(self) -> None:
         is_new = not self.path.exists()
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
         if is_new:
             sync_directory(self.path.parent)
         raw, self._end = _tail(self._file)
@@ -190,7 +195,7 @@ def lock(path: Path, *, patience_seconds: float = 0) -> int:
     deadline = time.monotonic() + patience_seconds
     while True:
         try:
-            descriptor = os.open(head_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(head_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except OSError as error:
             raise cannot_write(path, error) from None
         if _locked(descriptor, path):
@@ -219,26 +224,29 @@ def lines(path: Path) -> Iterator[JournalLine]:
 def last(path: Path) -> JournalLine | None:
     """The last acknowledged line; the time it takes does not depend on how many there are."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open_file(path, own=True) as file:
+            raw, _ = _tail(file.fileno())
     except FileNotFoundError:
         return None
-    try:
-        raw, _ = _tail(descriptor)
-    finally:
-        os.close(descriptor)
+    except OSError as error:
+        raise _cannot_read(path, error) from None
     return None if raw is None else parse_line(raw, path, "the last line")
 
 
 def whole_lines(path: Path) -> Iterator[bytes]:
     """The file's lines without their ends; what follows the last line end is left out."""
     try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        for raw in file:
+        for raw in file_lines(path, own=True):
             if raw.endswith(b"\n"):
                 yield raw[:-1]
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _cannot_read(path, error) from None
+
+
+def _cannot_read(path: Path, error: OSError) -> RecordError:
+    return RecordError(f"{path} cannot be read: {error.strerror}")
 
 
 def parse_line(raw: bytes, path: Path, place: str) -> JournalLine:
@@ -262,7 +270,7 @@ def head_file(path: Path) -> Path:
 def read_head(path: Path) -> Head | None:
     """None if there is none, or it cannot be read: the log itself is the truth, the head only a witness."""
     try:
-        payload = parse_json(head_file(path).read_bytes())
+        payload = parse_json(file_bytes(head_file(path), own=True))
         return Head(int(payload["entries"]), str(payload["digest"]), payload.get("writer"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -287,4 +295,6 @@ def _tail(descriptor: int) -> tuple[bytes | None, int]:
         start = block.rfind(b"\n", 0, end) if end > 0 else -1
         if start >= 0 or span == size:
             return (block[start + 1 : end], size - span + end + 1) if end >= 0 else (None, 0)
+        if span > MOST_TEXT_BYTES:
+            raise OSError(errno.EFBIG, f"its last line {TOO_LONG.removeprefix('it ')}")
         span = min(size, span * 4)

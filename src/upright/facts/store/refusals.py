@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import UprightError
 from upright.base.home import home, make_private
 from upright.base.progress import utc_now
@@ -46,8 +47,7 @@ def last_refusal() -> RefusedStart | None:
     """None if something was started since."""
     file = home() / _FILE
     try:
-        with file.open("rb") as stream:
-            told = parse_json(stream.read(_LONGEST_BYTES).decode())
+        told = parse_json(file_bytes(file, _LONGEST_BYTES, own=True))
         words = {name: told.get(name) for name in ("model", "message", "hint", "at")}
         noted_at = file.stat().st_mtime
     except (OSError, ValueError, AttributeError):

@@ -13,10 +13,10 @@ from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Parallel, Plan
 from upright.flows.first_hour.uncertainty import uncertainty_key
-from upright.planning.choosing.ranking import ranking_key
-from upright.planning.choosing.search import configurations_on
-from upright.planning.recommending.candidates import box_totals, candidates_of, ruled_out
-from upright.planning.recommending.quality import QualityScores
+from upright.models.deriving.catalogue_models import record
+from upright.planning.choosing.rule import Way, ordered
+from upright.planning.choosing.table import Table
+from upright.planning.recommending.candidates import box_totals, ruled_out
 
 _MOST_SMALL = 12
 """Artifacts that are looked at for engines that do not load the smallest."""
@@ -50,13 +50,13 @@ class CellSource:
     """Plans for one box, by the engines that may be taken."""
 
     box: Box
-    ways: Callable[[Model, Goal], list[Plan]]
+    ways: Callable[[Model, Goal], list[Way]]
     engines: Collection[str] | None
     """None: whatever the planner offers; else those that are on the box."""
 
     @classmethod
     def of(cls, box: Box, engines: Collection[str] | None) -> CellSource:
-        return cls(box, configurations_on(box), engines)
+        return cls(box, Table(box).of_artifact, engines)
 
     def cells(self, model: Model) -> list[FieldCell]:
         """The best configuration of each engine, and DCP where ranks replicate the cache; what is known least first."""
@@ -72,18 +72,18 @@ class CellSource:
 
     def _best(self, model: Model, goal: Goal) -> list[Plan]:
         """One a engine, by the planner's own order."""
-        ranked = sorted(self._fitting(model, goal), key=lambda plan: ranking_key(plan, model, model, self.box))
-        return list({plan.engine: plan for plan in reversed(ranked)}.values())
+        ranked = ordered(self._fitting(model, goal))
+        return list({way.plan.engine: way.plan for way in reversed(ranked)}.values())
 
-    def _fitting(self, model: Model, goal: Goal) -> list[Plan]:
+    def _fitting(self, model: Model, goal: Goal) -> list[Way]:
         try:
-            plans = self.ways(model, goal)
+            ways = self.ways(model, goal)
         except UprightError:
             return []
         return [
-            plan
-            for plan in plans
-            if plan.fits and (self.engines is None or plan.engine in self.engines) and self._on_gpus(plan)
+            way
+            for way in ways
+            if way.plan.fits and (self.engines is None or way.plan.engine in self.engines) and self._on_gpus(way.plan)
         ]
 
     def _on_gpus(self, plan: Plan) -> bool:
@@ -93,12 +93,12 @@ class CellSource:
 
 def artifacts_for(box: Box) -> list[Model]:
     """Those of the catalogue that no bound rules out, the smallest first."""
-    standings, means = QualityScores(), box_totals(box)
-    candidates = (candidate for row in catalog.models() for candidate in candidates_of(row, standings))
+    means = box_totals(box)
+    builds = ((row, artifact) for row in catalog.models() for artifact in row.artifacts)
     models = [
-        candidate.model
-        for candidate in candidates
-        if candidate.model is not None and ruled_out(candidate, means, None) is None
+        model
+        for row, artifact in builds
+        if ruled_out(row, artifact, means, None) is None and (model := record(row, artifact)) is not None
     ]
     return sorted(models, key=lambda model: (model.tensor_bytes, model.source))
 

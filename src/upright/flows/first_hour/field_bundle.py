@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import RecordError, StoreError, UprightError
 from upright.base.progress import Tell
-from upright.base.units import format_size
 from upright.evidence.bundle.identities import identities_of
 from upright.evidence.bundle.redacting import Redactor
 from upright.evidence.share.anonymous import box_kind
@@ -64,12 +64,9 @@ def _redacted(test: FieldTest, folders: Sequence[DeploymentDir]) -> dict[str, An
 def open_field_bundle(path: Path) -> FieldBundle:
     """Somebody's file: bounded before it is read, and nothing in it is believed yet."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_DEPLOYMENTS * MOST_BYTES + 1)
+        content = file_bytes(path, _MOST_DEPLOYMENTS * MOST_BYTES)
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > _MOST_DEPLOYMENTS * MOST_BYTES:
-        raise RecordError(f"{path} is longer than {format_size(_MOST_DEPLOYMENTS * MOST_BYTES)}")
     bundle = from_json(FieldBundle, content, where=str(path))
     if len(bundle.statements) > _MOST_DEPLOYMENTS:
         raise RecordError(f"{path} holds more than {_MOST_DEPLOYMENTS} deployments")

@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from upright.base.bounds.files import MOST_KEY_BYTES, file_text, key_in
 from upright.base.errors import LaunchError, UsageError
 from upright.base.home import home
 from upright.facts.records.fleet import GENERATED, Fleet, FleetState
@@ -71,7 +72,7 @@ class FleetDir:
     @property
     def file(self) -> Path | None:
         """The fleet.yaml that it was last started or rolled from; None if that is not known, or it is gone."""
-        path = Path(self._file.read_text().rstrip("\n")) if self._file.exists() else None
+        path = Path(file_text(self._file, MOST_KEY_BYTES, own=True).rstrip("\n")) if self._file.exists() else None
         return path if path is not None and path.exists() else None
 
     def fleet(self) -> Fleet:
@@ -102,7 +103,7 @@ class FleetDir:
         for name in ("client", "worker", "admin"):
             if not self._key_file(name).exists():
                 self._write_key(name, f"sk-upright-{secrets.token_urlsafe(24)}")
-        client, worker, admin = (self._key_file(name).read_text().strip() for name in ("client", "worker", "admin"))
+        client, worker, admin = (_kept_key(self._key_file(name)) for name in ("client", "worker", "admin"))
         if len({client, worker, admin}) < 3:
             raise UsageError(f"two keys of {self.name} are the same", hint="give clients a key of their own")
         return FleetKeys(client, worker, admin)
@@ -111,7 +112,7 @@ class FleetDir:
         """The key that fleet.yaml names; None for one that is yet to be generated."""
         if reference != GENERATED:
             return _referenced(reference)
-        return self.client_key_file.read_text().strip() if self.client_key_file.exists() else None
+        return _kept_key(self.client_key_file) if self.client_key_file.exists() else None
 
     def set_client_key(self, key: str) -> None:
         self._write_key("client", key)
@@ -179,6 +180,10 @@ class FleetDir:
         write_atomically(self._key_file(name), f"{key}\n".encode(), mode=0o600)
 
 
+def _kept_key(path: Path) -> str:
+    return key_in(path, own=True)
+
+
 def known_fleets() -> list[FleetDir]:
     directories = [FleetDir(path.parent.name) for path in (home() / "fleets").glob(f"*/{FleetState.kind}.json")]
     return sorted(directories, key=lambda directory: directory.name)
@@ -194,7 +199,7 @@ def _referenced(reference: str) -> str:
             )
     else:
         try:
-            key = Path(name).expanduser().read_text().strip()
+            key = file_text(Path(name).expanduser(), MOST_KEY_BYTES, errors="replace").strip()
         except OSError as error:
             raise UsageError(f"client_key: {name} cannot be read: {error.strerror}") from None
     if not (8 <= len(key) <= 240 and key.isascii() and key.isprintable() and " " not in key):

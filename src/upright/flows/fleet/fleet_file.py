@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from upright.base.bounds.files import file_text
 from upright.base.errors import RecordError, UsageError
 from upright.base.yaml12 import lines_of
 from upright.facts.records.fleet import Fleet
@@ -17,7 +18,7 @@ from upright.facts.records.loading import load, parse
 def read_fleet(path: Path) -> Fleet:
     """The fleet in that file. Complaints name the line."""
     try:
-        text = path.read_text()
+        text = file_text(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(f"{path} cannot be read: {reason}", hint="upright fleet --help shows a fleet.yaml") from None

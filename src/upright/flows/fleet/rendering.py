@@ -43,7 +43,7 @@ def render_router(fleet: Fleet, to: str, *, folder: str) -> RenderedFiles:
         context_tokens=fleet.goal.context_tokens or 65_536,
     )  # fmt: skip
     workers = _list(fleet, in_cluster=to == "kubernetes")
-    starter = PAYLOAD.read_text()
+    starter = PAYLOAD.read_text(encoding="utf-8")
     if to == "kubernetes":
         return RenderedFiles(
             recipe, {"router.yaml": kubernetes(recipe, starter=starter, workers=workers)}, "router.yaml"

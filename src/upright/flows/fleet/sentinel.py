@@ -139,7 +139,7 @@ def _serviced(directory: FleetDir) -> bool:
     """Under systemd; it starts again with the person's session, or the machine where lingering is on."""
     file = _unit_file(directory)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(unit(directory.name, directory.path.parent.parent))
+    write_atomically(file, unit(directory.name, directory.path.parent.parent).encode())
     return _systemctl("daemon-reload") and _systemctl("enable", "--now", file.name)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from upright.base.bounds.files import key_in
 from upright.base.errors import UsageError
 from upright.base.progress import Tell
 from upright.facts import store
@@ -35,7 +36,7 @@ def measured_subject(
         raise UsageError(
             "--base-url needs the name of a model", hint=f"curl {base_url.rstrip('/')}/v1/models names them"
         )
-    return address_endpoint(base_url, model, key_file.read_text().strip() if key_file else None, api)
+    return address_endpoint(base_url, model, key_in(key_file) if key_file else None, api)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from upright.base.bounds.files import key_in
 from upright.base.host import LocalHost, SshHost
 from upright.facts import store
 from upright.facts.records.deployment import RUNNING, Deployment
@@ -83,4 +84,4 @@ def _source(directory: DeploymentDir, look: Callable[[], DeploymentSummary]) -> 
 def _foreign_source(url: str, key_file: Path | None) -> DeploymentSource:
     name = url.partition("//")[2].strip("/") or url
     look = DeploymentSummary(name=name, state="answers", base_url=url, next=f"curl -s {url.rstrip('/')}/health")
-    return DeploymentSource(lambda: look, url, key_file.read_text().strip() if key_file else None)
+    return DeploymentSource(lambda: look, url, key_in(key_file) if key_file else None)

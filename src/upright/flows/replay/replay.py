@@ -6,6 +6,7 @@ Nothing in a bundle becomes a command: it gives a goal, names, numbers and shape
 from __future__ import annotations
 
 import re
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from upright.base.errors import LaunchError, RecordError, UprightError, UsageError
 from upright.base.host import LocalHost
 from upright.base.progress import Tell
+from upright.base.units import format_duration
 from upright.base.untrusted_text import on_one_line
 from upright.engines import ENGINES
 from upright.evidence.share.index_requests import fetch_known_bundle
@@ -25,6 +27,8 @@ from upright.facts.records.benchmark import Api, Benchmark, Shape
 from upright.facts.records.deployment import Deployment
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Recipe
+from upright.facts.store import DeploymentDir
+from upright.flows.line.agent import ended_like_ctrl_c, signals_kept_off
 from upright.flows.line.preparing import Prepared, prepare_model
 from upright.flows.line.starting import register, start
 from upright.flows.replay.differences import ReplayDifference, differences
@@ -160,26 +164,29 @@ def run_replay(
         raise UsageError("it has no load that can be measured again", hint="a table without samples is only compared")
     directory = register(plan.prepared)
     try:
-        with without_restarts(directory):
+        with ended_like_ctrl_c(), without_restarts(directory):
             start(plan.prepared, directory, tell=tell)
-            if plan.to is not None:
-                prove_deployment(directory, ProofOptions(plan.to), tell)
-            for load in plan.loads:
-                known, _ = deployment_endpoint(directory, load.api)
-                bench(
-                    [known],
-                    _sweep(load, budget_seconds / len(plan.loads)),
-                    directory,
-                    SweepWatch(tell=tell),
-                    test=False,
-                )
+            _measured(plan, directory, budget_seconds, tell)
     finally:
         if directory.has(Deployment):
-            with suppress(UprightError):
+            with signals_kept_off(), suppress(UprightError):
                 stop(directory)
     path = path or Path(f"{identity[:12]}.replay.bundle.json")
     shared = share(directory, path, key=key, replays=(identity,))
     return ReplayResult(plan, compared_cells(plan.opened.benchmarks, saved_benchmarks(directory)), shared)
+
+
+def _measured(plan: ReplayPlan, directory: DeploymentDir, budget_seconds: float, tell: Tell) -> None:
+    """The proof gets as much of the time as each load; what one leaves over is there for those after it."""
+    ends, parts = time.monotonic() + budget_seconds, len(plan.loads) + (plan.to is not None)
+    each = format_duration(budget_seconds / parts)
+    tell(f"{format_duration(budget_seconds)} for {parts} parts: about {each} for each")
+    if plan.to is not None:
+        prove_deployment(directory, ProofOptions(plan.to, budget_seconds=budget_seconds / parts), tell)
+    for number, load in enumerate(plan.loads):
+        known, _ = deployment_endpoint(directory, load.api)
+        share = max(ends - time.monotonic(), 1.0) / (len(plan.loads) - number)
+        bench([known], _sweep(load, share), directory, SweepWatch(tell=tell), test=False)
 
 
 def loads_of(claim: Claim) -> tuple[ReplayLoad, ...]:

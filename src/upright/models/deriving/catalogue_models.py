@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from math import ceil
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from upright.base.bounds.bounded_json import parse_json
 from upright.base.untrusted_text import checked_name
@@ -19,10 +19,12 @@ from upright.facts.catalog import model_records
 from upright.facts.catalog.model_records import artifact_name
 from upright.facts.catalog.rows.base import Fact
 from upright.facts.catalog.rows.model import Artifact, ModelRow, ModelShape, SchemeRow
-from upright.facts.catalog.rows.words import GgmlTypeRow
 from upright.facts.records.model import Architecture, Group, LinearAttention, Model, WeightLine
 from upright.models.deriving.configuration import parse_configuration
 from upright.models.deriving.model import model_of
+
+if TYPE_CHECKING:
+    from upright.facts.catalog.rows.words import GgmlTypeRow
 
 _F32: frozenset[Group] = frozenset({"norm", "router"})
 _F32_BITS, _NO_TOWER = 32, frozenset({"vision"})

@@ -6,18 +6,16 @@ read it. What they leave over and what they refuse makes the reading "not unders
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from upright.base.bounds.bounded_json import parse_json
 from upright.base.errors import ReadError
 from upright.facts import catalog
 from upright.facts.catalog.loader import OURS
-from upright.facts.catalog.rows.architecture import ArchitectureRow
 from upright.facts.records.model import Architecture, Experts, RopeScaling
 from upright.models.deriving.attention import BUILDERS, Builder, LayerPlace
 from upright.models.deriving.bounds import bounds
@@ -29,6 +27,9 @@ from upright.models.deriving.layers import Layer, ParsedConfiguration, count_ali
 from upright.models.deriving.model_tensors import text_tensors
 from upright.models.deriving.recurrent import RECURRENT
 from upright.models.deriving.tables import tables
+
+if TYPE_CHECKING:
+    from upright.facts.catalog.rows.architecture import ArchitectureRow
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "text_model_config")
 VISION_PARTS = ("vision_config", "visual_config", "visual", "vit_config", "img_processor", "vision_tower_config")
@@ -286,7 +287,7 @@ def library_type(model_type: str | None) -> LibraryType:
 
 @cache
 def _recorded() -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((OURS / "library_defaults.json").read_text(encoding="utf-8"))
+    content: dict[str, Any] = parse_json((OURS / "library_defaults.json").read_bytes())
     return content
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from upright.facts.catalog.rows.architecture import ArchitectureRow
 from upright.facts.records.model import Architecture, Attention, LibraryDefault
 from upright.models.deriving.feedforward import FeedForward
 from upright.models.deriving.keys import ConfigKeys
 from upright.models.deriving.tensor_builder import DerivedTensor
+
+if TYPE_CHECKING:
+    from upright.facts.catalog.rows.architecture import ArchitectureRow
 
 
 class Layer(NamedTuple):

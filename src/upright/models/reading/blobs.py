@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from upright.base.bounds.files import open_file
 from upright.base.errors import ReadError
 from upright.base.units import format_size
 
@@ -47,7 +48,7 @@ class LocalBlob:
 
     def pieces(self, start: int, length: int) -> Iterator[bytes]:
         try:
-            with self.path.open("rb", buffering=0) as file:
+            with open_file(self.path) as file:
                 file.seek(start)
                 while length > 0 and (piece := file.read(min(length, _PIECE_BYTES))):
                     yield piece

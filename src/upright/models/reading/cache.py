@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from upright.base.bounds.files import MOST_KEY_BYTES, file_text
+
 
 def cache_folder() -> Path:
     """HF_HUB_CACHE, or `hub` in HF_HOME."""
@@ -27,8 +29,8 @@ def snapshot(repo: str, revision: str | None) -> Path | None:
     if ".." in named.split("/"):
         return None
     try:
-        commit = (folder / "refs" / named).read_text().strip()
-    except OSError:
+        commit = file_text(folder / "refs" / named, MOST_KEY_BYTES).strip()
+    except (OSError, ValueError):
         commit = named
     commit_folder = folder / "snapshots" / commit
     if commit_folder.is_dir():

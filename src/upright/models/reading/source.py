@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from upright.base.bounds.files import open_file
 from upright.base.errors import ReadError, UnreachedError
 from upright.facts import catalog
 from upright.facts.records.model import Model
@@ -176,7 +177,7 @@ def _format(path: Path) -> Literal["gguf", "safetensors"]:
     if path.suffix == ".safetensors":
         return "safetensors"
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             begins = file.read(9)
     except OSError as error:
         raise ReadError(f"cannot read {path}: {error.strerror}") from None

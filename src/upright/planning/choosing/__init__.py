@@ -1,5 +1,5 @@
 """Box + Model + Goal -> [Plan]: every byte on every device, exact where arithmetic is exact, banded elsewhere."""
 
-from upright.planning.choosing.search import plan
+from upright.planning.choosing.table import plan
 
 __all__ = ["plan"]

@@ -12,19 +12,26 @@ from typing import NamedTuple
 
 from upright.base.errors import UnreachedError, UsageError
 from upright.facts import catalog
+from upright.facts.catalog.fidelity import artifact_fidelity
 from upright.facts.catalog.loader import catalogue_snapshot
 from upright.facts.catalog.model_records import row_of
 from upright.facts.catalog.rows.model import Artifact, ModelRow
-from upright.facts.catalog.sister_releases import artifacts_of, release_named
+from upright.facts.catalog.sister_releases import artifacts_of, release_named, releases
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.models.deriving.catalogue_models import record
 from upright.models.deriving.named_builds import build_by_name
 from upright.models.deriving.typed_gguf import gguf_of_type
-from upright.planning.choosing.estimated_sizes import least_of_type, may_be_placed, may_fit
-from upright.planning.choosing.ranking import faithful, ranking_key
-from upright.planning.choosing.search import best_plan, configurations_on
+from upright.planning.choosing.estimated_sizes import (
+    estimated_bits,
+    estimated_bytes,
+    least_of_type,
+    may_be_placed,
+    may_fit,
+)
+from upright.planning.choosing.rule import Way, lost_much
+from upright.planning.choosing.table import Table, best_plan
 from upright.planning.placement.engine_support import known_to_serve
 
 
@@ -43,14 +50,15 @@ class LazyRecords(Iterable[Model]):
     """Records of artifacts, made when somebody looks."""
 
     def __init__(self, row: ModelRow, artifacts: Iterable[Artifact]) -> None:
-        self._row, self._artifacts = row, tuple(artifacts)
-        self._made: tuple[Model, ...] | None = None
+        self._row, self._left = row, iter(tuple(artifacts))
+        self._made: list[Model] = []
 
     def __iter__(self) -> Iterator[Model]:
-        if self._made is None:
-            found = (record(self._row, artifact) for artifact in self._artifacts)
-            self._made = tuple(model for model in found if model is not None)
-        return iter(self._made)
+        yield from self._made
+        for artifact in self._left:
+            if (model := record(self._row, artifact)) is not None:
+                self._made.append(model)
+                yield model
 
 
 def artifact_choice(text: str, read: Callable[[str], Model]) -> ArtifactChoice:
@@ -72,11 +80,34 @@ def artifact_choice(text: str, read: Callable[[str], Model]) -> ArtifactChoice:
         known = ", ".join(sorted(name for artifact in row.artifacts for name in _names(artifact) if "/" in name))
         types = "a GGUF is also planned by its type, such as Q4_K_M or IQ4_XS"
         raise UsageError(f"the catalogue has no {text}", hint=f"it has {known}; {types}")
-    artifacts = artifacts_of(row, release)
+    artifacts = artifacts_of(row, release) if release else builds_of(row)
     if release is not None and not artifacts:
         return ArtifactChoice(_read_or_named(release, read))
     model, rest = _first(row, artifacts)
-    return ArtifactChoice(model, choose_from=LazyRecords(row, rest))
+    return ArtifactChoice(model, choose_from=LazyRecords(row, sorted(rest, key=lambda build: _nearness(row, build))))
+
+
+def builds_of(row: ModelRow, release: str | None = None) -> tuple[Artifact, ...]:
+    """Of one release, by default the one that the row is of: a sister's weights are another model's."""
+    return artifacts_of(row, release or row.repository) or (() if release else row.artifacts)
+
+
+def releases_of(row: ModelRow) -> dict[str, str]:
+    """Every release that the row has builds of, by the name that is typed for it: `glm-5`, `glm-5.1`."""
+    others = [release for release in releases(row)[1:] if builds_of(row, release)]
+    return {release.rpartition("/")[2].lower(): release for release in others} | {row.id: row.repository}
+
+
+def artifact_of(row: ModelRow, model: Model) -> Artifact:
+    """The one that the record was made of."""
+    names = {model.source.lower(), model.name.lower()}
+    return next(artifact for artifact in row.artifacts if names & {*_names(artifact), _short_name(artifact)})
+
+
+def _nearness(row: ModelRow, artifact: Artifact) -> tuple[int, int]:
+    """Nothing lost first, and the larger of those."""
+    lost = lost_much(artifact_fidelity(row, artifact, estimated_bits(row, artifact)))
+    return lost, -(estimated_bytes(row, artifact) or 0)
 
 
 def _read_or_named(text: str, read: Callable[[str], Model]) -> Model:
@@ -131,9 +162,10 @@ def smaller_models(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[
     plans: list[Plan] = []
     known = [row for row in catalog.models() if (row.parameters.value or 0) < 0.9 * than.parameters]
     speed, wanted = goal.minimum_tokens_per_second, _for_any_model(goal)
-    largest, ways = sorted(known, key=lambda row: -(row.parameters.value or 0)), configurations_on(box)
+    largest, table = sorted(known, key=lambda row: -(row.parameters.value or 0)), Table(box)
     for row in largest if speed is None else largest[-_TRIED_FOR_SPEED:]:
-        best = _best_of(row, box, wanted, ways)
+        ways = ways_of_row(row, wanted, table, lossy=False)
+        best = ways[0].plan if ways else None
         if best is not None and best.fits and (speed is None or best.speed is not None):
             plans.append(best)
         if len(plans) == most:
@@ -141,18 +173,20 @@ def smaller_models(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[
     return plans
 
 
-def _best_of(row: ModelRow, box: Box, goal: Goal, ways: Callable[[Model, Goal], list[Plan]]) -> Plan | None:
-    """As `best_way` of its artifacts, where one fits: what no engine could place is not planned, nor is its record made
-    where the row tells that.
+def ways_of_row(
+    row: ModelRow, goal: Goal, table: Table, release: str | None = None, *, lossy: bool = True
+) -> list[Way]:
+    """Best first, as the model's name is planned; what no engine could place is left out, and its record not made where
+    the row tells that. Empty if nothing is left. `lossy`: whether builds that lost much are looked at too.
     """
-    told = [artifact for artifact in row.artifacts if may_fit(row, artifact, box)]
-    made = tuple(LazyRecords(row, told))
-    native = made[0] if made and told[0] is row.artifacts[0] else None
-    placeable = {model.name: model for model in made if may_be_placed(model, box)}
-    if native is not None and native.name in placeable:
-        return best_plan(box, native, goal, choose_from=[model for model in placeable.values() if model is not native])
-    planned = (way for model in placeable.values() if faithful(model) for way in ways(model, goal))
-    return min(planned, key=lambda way: ranking_key(way, placeable[way.model], native, box), default=None)
+    box = table.box
+    builds = [artifact for artifact in builds_of(row, release) if may_fit(row, artifact, box)]
+    builds = [*builds[:1], *sorted(builds[1:], key=lambda build: _nearness(row, build))]
+    if not lossy:
+        builds = [build for build in builds if _nearness(row, build)[0] < 2]
+    placeable = (model for model in LazyRecords(row, builds) if may_be_placed(model, box))
+    first = next(placeable, None)
+    return table.ways(first, goal, placeable) if first is not None else []
 
 
 def _for_any_model(goal: Goal) -> Goal:

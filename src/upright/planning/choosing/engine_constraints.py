@@ -21,7 +21,6 @@ from upright.planning.speed.predict import image_patches
 FORBIDDEN = "constraint"
 UNWISE = "constraint-unwise"
 NOT_OFFERED = "not-offered"
-OTHER_SPLITS = "other-splits"
 _CACHE_TYPES = ("fp8_e4m3", "fp8", "fp8_ds_mla", "bf16")
 _OPTIONS = {"decode_context": "DCP", "expert_width_per_rank": "TP"}
 
@@ -142,44 +141,10 @@ def _other_splits(model: Model, tensor: int) -> Iterator[Parallel]:
             return
 
 
-def with_splits(best: Plan, others: Iterable[Plan]) -> Plan:
-    """The best plan with what the other splits of the same weights would cost, if there are any."""
-    spread = _spread(best.parallel)
-    seen: dict[tuple[int, int, bool], str] = {}
-    for other in others:
-        alike = (other.engine, other.model) == (best.engine, best.model)
-        if alike and _spread(other.parallel) != spread and _spread(other.parallel) not in seen:
-            seen[_spread(other.parallel)] = _cost(other)
-    if not seen:
-        return best
-    note = Note(code=OTHER_SPLITS, message=f"other splits: {'; '.join(seen.values())}")
-    return best.model_copy(update={"notes": (*best.notes, note)})
-
-
 def split_words(parallel: Parallel) -> str:
     """`TP 8`, `TP 8 with EP`, `TP 4 x PP 2`."""
     stages = f" x PP {parallel.pipeline}" if parallel.pipeline > 1 else ""
     return f"TP {parallel.tensor}{stages}{' with EP' if parallel.expert else ''}"
-
-
-def _cost(plan: Plan) -> str:
-    name = split_words(plan.parallel)
-    if not plan.fits:
-        return f"{name} does not fit"
-    rate = f"{plan.speed.decode.best or plan.speed.decode.low:.0f} tok/s" if plan.speed else "speed not known"
-    return f"{name}: {rate}, KV cache {plan.kv.low_tokens:,} tokens{_trade(plan.parallel)}"
-
-
-def _trade(parallel: Parallel) -> str:
-    if parallel.expert:
-        return " (for one user the busiest rank reads two to three times its share of the experts)"
-    if parallel.pipeline > 1:
-        return " (stages take turns for one user; what passing on costs is not measured)"
-    return " (the other GPUs are free for a second replica: data parallel)"
-
-
-def _spread(parallel: Parallel) -> tuple[int, int, bool]:
-    return parallel.tensor, parallel.pipeline, parallel.expert
 
 
 def _names(layouts: Sequence[Parallel]) -> str:

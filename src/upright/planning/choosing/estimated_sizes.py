@@ -8,13 +8,13 @@ from upright.facts import catalog
 from upright.facts.catalog.rows.model import Artifact, ModelRow, SchemeRow
 from upright.facts.records.box import Box
 from upright.facts.records.model import Group, Model
-from upright.planning.choosing.ranking import FAITHFUL_BITS, NATIVE_BITS
 from upright.planning.placement.devices import LEAST_HOST_BYTES, host_bytes
 
-_DECLARED = {"BF16": 16.0, "FP8": 8.0, "FP8 tensor": 8.0, "NVFP4": NATIVE_BITS, "MXFP4": 4.25}
+_DECLARED = {"BF16": 16.0, "FP8": 8.0, "FP8 tensor": 8.0, "NVFP4": 4.5, "MXFP4": 4.25}
 _LEAST_SHARE = 0.7
 """Of what a row tells that is needed at least: parameters are rounded, and lookup tables may be anywhere."""
-_LEAST_BITS = 0.9 * FAITHFUL_BITS
+_LEAST_BITS = 1.5
+"""Fewer bits a weight than any build has."""
 _ON_GPUS: frozenset[Group] = frozenset({"attention", "dense_ffn", "shared_experts"})
 _LEFT_OUT: frozenset[Group] = frozenset({"draft", "vision", "tables"})
 
@@ -68,10 +68,8 @@ def dense(row: ModelRow) -> bool:
 
 
 def may_fit(row: ModelRow, artifact: Artifact, box: Box) -> bool:
-    """Whether the memory that it can have may hold it, and it may be taken for the model, as far as the row tells."""
-    bits = estimated_bits(row, artifact)
-    taken = bits is None or bits >= _LEAST_BITS or artifact is row.artifacts[0]
-    return taken and least_bytes(row, artifact) <= all_memory(box, "" if dense(row) else artifact.format)
+    """Whether the memory that it can have may hold it, as far as the row tells."""
+    return least_bytes(row, artifact) <= all_memory(box, "" if dense(row) else artifact.format)
 
 
 def may_be_placed(model: Model, box: Box) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from upright.base.units import format_memory, format_size
+from upright.base.units import format_size
 from upright.facts import catalog
+from upright.facts.catalog.fidelity import expert_bits, fidelity_of
 from upright.facts.records.model import Model
 from upright.facts.records.plan import ExpertPlace, Plan
 from upright.planning.choosing.artifacts import ArtifactChoice
 from upright.planning.choosing.engine_constraints import FORBIDDEN
-from upright.planning.choosing.ranking import NATIVE_BITS, expert_bits
 from upright.planning.placement.engine_support import NO_CACHE_TYPE
 
 _NOT_NATIVE = {
@@ -23,6 +23,14 @@ _NOT_NATIVE = {
 }
 
 
+_KEPT = {
+    "native": "native",
+    "equal": "equal to the native ones",
+    "near": "a little is lost",
+    "lossy": "much is lost",
+}
+
+
 def choice_words(plans: Sequence[Plan], choice: ArtifactChoice) -> str | None:
     """Why this artifact and not another; None if there was nothing to choose."""
     best, native = plans[0], choice.model
@@ -30,23 +38,15 @@ def choice_words(plans: Sequence[Plan], choice: ArtifactChoice) -> str | None:
         return None
     if best.model == native.name:
         return _native_words(native)
-    artifacts = tuple(choice.choose_from)
-    chosen = next(artifact for artifact in artifacts if artifact.name == best.model)
+    chosen = next(artifact for artifact in choice.choose_from if artifact.name == best.model)
     bits = expert_bits(chosen)
     weight = "an expert weight" if chosen.architecture.experts else "a weight"
-    kept = "as good as the native ones" if bits >= NATIVE_BITS else "a little is lost"
-    sentence = (
+    known = fidelity_of(chosen)
+    kept = f"{_KEPT[known.level]}: {known.source}"
+    return (
         f"{chosen.name} ({format_size(chosen.tensor_bytes)}, {bits:.1f} bits {weight}, {kept}): "
         f"the native weights ({format_size(native.tensor_bytes)}) {_why_not_native(plans, native)}."
     )
-    smaller = _smaller(plans, artifacts, chosen)
-    if smaller is not None:
-        spared = chosen.tensor_bytes - smaller.tensor_bytes
-        sentence += (
-            f" {smaller.name} would spare {format_memory(spared)} and read "
-            f"{spared / chosen.tensor_bytes:.0%} less for each token."
-        )
-    return sentence
 
 
 def _why_not_native(plans: Sequence[Plan], native: Model) -> str:
@@ -55,7 +55,9 @@ def _why_not_native(plans: Sequence[Plan], native: Model) -> str:
     short = {objection.code for objection in objections if objection.short_bytes}
     if short == {"pool-too-small"}:
         return "leave too little room for such a KV cache"
-    if not objections or short:
+    if not objections:
+        return "are slower, or of unknown speed"
+    if short:
         return "do not fit"
     return _NOT_NATIVE.get(objections[0].code, "do not fit")
 
@@ -91,13 +93,3 @@ def spans(numbers: Sequence[int]) -> str:
         else:
             ranges.append([number, number])
     return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in ranges)
-
-
-def _smaller(plans: Sequence[Plan], artifacts: Sequence[Model], chosen: Model) -> Model | None:
-    fitting = {plan.model for plan in plans if plan.fits}
-    smaller = [
-        artifact
-        for artifact in artifacts
-        if artifact.name in fitting and artifact.tensor_bytes < 0.95 * chosen.tensor_bytes
-    ]
-    return max(smaller, key=lambda artifact: artifact.tensor_bytes, default=None)

@@ -14,7 +14,7 @@ from upright.engines import ENGINES
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Nearest, Plan
 from upright.planning.choosing.goal_checks import fp8_images
-from upright.planning.choosing.ranking import faithful
+from upright.planning.choosing.rule import faithful
 from upright.planning.placement.engine_support import supports_dcp
 from upright.planning.placement.gpu_memory_utilization import OPTION, gpu_share
 from upright.planning.placement.plan_limits import rounded_down
@@ -25,6 +25,8 @@ _STEP_TOKENS = 1024
 _IN_BF16 = "--kv-dtype bf16"
 SMALL_CONTEXT_TOKENS = 8_192
 GPU_COUNTS = (2, 4, 8, 16)
+SMALLER_CACHE = {"bf16": "fp8", "f16": "q8_0"}
+"""The next cache type below an engine's default."""
 RANK_OPTIONS = ("tensor_parallel", "pipeline_parallel", "decode_context_parallel")
 # Wishes that were made for one artifact: another one has ways of its own.
 ARTIFACT_OPTIONS = ("engine", "engine_version", "kv_dtype", "memory_fraction", *RANK_OPTIONS)
@@ -142,7 +144,7 @@ def _changes(plan: Plan) -> Iterator[_Change]:
         labels.append(f"--gpu-memory-utilization {highest}")
         options += [OPTION, str(highest)]
         yield _Change(labels[-1], goal.model_copy(update=change), (OPTION, str(highest)))
-    smaller = {"bf16": "fp8", "f16": "q8_0"}.get(plan.kv.dtype)
+    smaller = SMALLER_CACHE.get(plan.kv.dtype)
     if smaller is not None:
         change = {"kv_dtype": smaller}
         together |= change

@@ -9,7 +9,7 @@ from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, KvCache, Note, Objection, Plan
 from upright.models.deriving.named_builds import is_build_by_name
-from upright.planning.choosing.ranking import NOT_KNOWN, NOT_UNDERSTOOD
+from upright.planning.choosing.rule import NOT_KNOWN, NOT_UNDERSTOOD
 from upright.planning.memory.overhead import overheads
 
 _TERMS = {Ranks: ("runtime", "process", "pool-band"), Layers: ("runtime", "process", "upload")}

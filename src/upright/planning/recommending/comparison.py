@@ -9,11 +9,11 @@ import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from upright.facts.catalog.fidelity import expert_bits
 from upright.facts.records.box import Box
 from upright.facts.records.comparison import ComparedPlan, Costs
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
-from upright.planning.choosing.ranking import expert_bits
 
 MILLION = 1_000_000
 HOUR = 3600.0

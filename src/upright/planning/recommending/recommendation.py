@@ -1,26 +1,27 @@
-"""The recommendation for a box and a goal.
+"""The recommendation for a box and a goal: the best way of each model, best model first.
 
-Artifacts are planned in the order of their quality, the better ones first, and only until the table is full: whatever
-comes later could not have come before. Bounds refuse what no plan could place.
+A model's way is the first of its table, as `plan` says it. Models are looked at in the order of their published
+quality, the better ones first, and only until so many are found that nothing stands against: whatever comes later could
+not have come before. Bounds refuse what no plan could place.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.errors import UprightError
 from upright.base.units import format_tokens
 from upright.facts import catalog
+from upright.facts.catalog.fidelity import expert_bits
 from upright.facts.catalog.loader import catalogue_snapshot
 from upright.facts.catalog.published_rates import gpu_named
-from upright.facts.catalog.rows.model import ModelRow
+from upright.facts.catalog.rows.model import Artifact, ModelRow
 from upright.facts.catalog.rows.words import MeasurementRow
 from upright.facts.records.box import Box
-from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.recommendation import (
     Certainty,
@@ -30,20 +31,22 @@ from upright.facts.records.recommendation import (
     Quality,
     Recommendation,
 )
-from upright.facts.records.residuals import Residuals
-from upright.planning.choosing.ranking import expert_bits, goal_speed, hopeless, ranking_key
-from upright.planning.choosing.search import configurations_on
+from upright.planning.choosing.artifacts import artifact_of, builds_of, releases_of, ways_of_row
+from upright.planning.choosing.rule import Way, hopeless, lost_much
+from upright.planning.choosing.table import Table
 from upright.planning.placement.engine_support import UNRECORDED
-from upright.planning.recommending.candidates import Candidate, box_totals, candidates_of, ruled_out
-from upright.planning.recommending.quality import QualityScores
+from upright.planning.recommending.candidates import box_totals, ruled_out
+from upright.planning.recommending.quality import QualityScore, QualityScores
 from upright.planning.speed.assumed_bandwidth import RAM_ASSUMED as RAM_ASSUMED
+
+if TYPE_CHECKING:
+    from upright.facts.records.residuals import Residuals
 
 SHOWN = 5
 """Rows of the table."""
-AWAITED = 30.0
-"""Tokens a second that can be counted on, from which the weights as published are taken before faster ones."""
 WHOLE_BITS = 8
 """From here on a score of the whole model is taken for the artifact's."""
+TOO_LARGE = "its weights are larger than the memory that there is for them, or of unknown size"
 LEFT_OUT = "ranked behind what is shown, and not planned: --all"
 
 
@@ -59,47 +62,64 @@ def recommend(
     """The `most` best models for the box, all that fit if None."""
     goal = goal or Goal()
     standings = QualityScores()
-    tried = _Tried(box, goal, configurations_on(box, measured=measured))
-    known = [candidates_of(row, standings) for row in (catalog.models() if rows is None else rows)]
-    groups = sorted((group for of_model in known for group in _groups(of_model)), key=_rank, reverse=True)
-    for group in groups:
-        if most is not None and len(tried.offers) == most:
+    tried = _Tried(box, goal, Table(box, measured=measured))
+    known = catalog.models() if rows is None else tuple(rows)
+    every = [_Candidate(row, name, release, standings) for row in known for name, release in releases_of(row).items()]
+    for candidate in sorted(every, key=lambda one: one.quality, reverse=True):
+        if most is not None and sum(found.way.flawless for found in tried.found) >= most:
             break
-        tried.look_at(group)
-    offers = sorted(tried.offers.values(), key=lambda offer: offer.decode is None)
-    first = next((row for row in (group[0].row for group in groups) if offers and row.id == offers[0].model), None)
+        tried.look_at(candidate)
+    found = sorted(tried.found, key=_drawbacks)[:most]  # of equals the better model
+    offers = tuple(_offer(one.candidate, one.way) for one in found)
     return Recommendation(
         made_from=(box.reference,),
         box=box.name,
         goal=goal,
-        offers=tuple(offers),
-        refusals=tuple(_refusals((of_model[0].row.id for of_model in known if of_model), tried)),
+        offers=offers,
+        refusals=tuple(_refusals((one.name for one in every), tried, {offer.model for offer in offers})),
         why=_why(offers, goal.users),
-        run=published_run(box, first) if first is not None else None,
+        run=published_run(box, found[0].candidate.row) if found else None,
         makers_gap=round(standings.makers_gap, 1),
-        models=len(known),
-        artifacts=sum(len(of_model) for of_model in known),
+        models=len(every),
+        artifacts=sum(len(candidate.builds) for candidate in every),
         artifacts_planned=tried.planned,
     )
 
 
-def _groups(of_model: Sequence[Candidate]) -> Iterator[list[Candidate]]:
-    """Artifacts of one model that are equally good: which of them is taken, bytes and speed decide."""
-    ranked = sorted(of_model, key=lambda candidate: candidate.order, reverse=True)
-    yield from (list(group) for _, group in groupby(ranked, key=lambda candidate: candidate.order))
+class _Candidate:
+    """One release of a model, and how good it is said to be."""
+
+    def __init__(self, row: ModelRow, name: str, release: str, standings: QualityScores) -> None:
+        self.row, self.name, self.release, self._standings = row, name, release, standings
+        self.builds = builds_of(row) if release == row.repository else builds_of(row, release)
+        self.quality = self._quality()
+
+    def standing(self, repository: str) -> QualityScore:
+        return self._standings.of(self.row, repository)
+
+    def _quality(self) -> tuple[float, ...]:
+        """Published quality first; without it size. The larger the better."""
+        standing = self.standing(self.builds[0].repository)
+        parameters, active = float(self.row.parameters.value or 0), float(self.row.active_parameters.value or 0)
+        return (float(standing.published is not None), standing.counted, standing.newer, parameters, active)
 
 
-def _rank(group: Sequence[Candidate]) -> tuple[float, ...]:
-    return group[0].order
+class _Found(NamedTuple):
+    candidate: _Candidate
+    way: Way
+
+
+def _drawbacks(found: _Found) -> tuple[object, ...]:
+    """Between models the floors come first: a better one that nobody would wait for is no better."""
+    lossy, unknown, missed, unread = found.way.drawbacks
+    return unknown, missed, lossy, unread
 
 
 class _Refused(NamedTuple):
-    """Why one artifact does not do."""
+    """Why one model does not do."""
 
     why: str
     planned: bool
-    distance: tuple[int, int]
-    """The larger the further: what was planned is short of so much, a bound refuses so much, nothing would help."""
 
 
 @dataclass
@@ -108,63 +128,65 @@ class _Tried:
 
     box: Box
     goal: Goal
-    ways: Callable[[Model, Goal], list[Plan]]
-    offers: dict[str, ModelOffer] = field(default_factory=dict)
-    """By model, in the order of quality."""
+    table: Table
+    found: list[_Found] = field(default_factory=list)
+    """In the order of quality."""
     refused: dict[str, _Refused] = field(default_factory=dict)
-    """By model: of its artifacts the one that came nearest."""
+    """By model."""
     planned: int = 0
 
-    def _refuse(self, candidate: Candidate, refused: _Refused) -> None:
-        name = candidate.row.id
-        self.refused[name] = min(self.refused.get(name, refused), refused, key=lambda reason: reason.distance)
-
-    def look_at(self, group: Sequence[Candidate]) -> None:
-        """The first artifact that fits and is fast enough to wait for; if none is, the fastest."""
-        row = group[0].row
-        if row.id in self.offers:
+    def look_at(self, candidate: _Candidate) -> None:
+        row = candidate.row
+        bounds = [self._bound(row, artifact) for artifact in candidate.builds]
+        if all(bounds):
+            self.refused[candidate.name] = _Refused(_nearest_bound(candidate.builds, bounds), planned=False)
             return
-        fitting: list[tuple[Plan, Candidate]] = []
-        for candidate in group:
-            best = self._plan(candidate)
-            if best is not None:
-                fitting.append((best, candidate))
-                if best.speed is None or goal_speed(best) >= AWAITED:
-                    break
-        if fitting:
-            best, taken = max(fitting, key=lambda pair: min(goal_speed(pair[0]), AWAITED))
-            self.offers[row.id] = _offer(taken, best)
-
-    def _plan(self, candidate: Candidate) -> Plan | None:
-        """The best plan of one artifact; None if it does not do, and why is noted."""
-        no = ruled_out(candidate, box_totals(self.box), self.goal.minimum_tokens_per_second)
-        if no is not None or candidate.model is None:
-            why = no or "the size of its artifacts is not known"
-            self._refuse(candidate, _Refused(why, planned=False, distance=(1, candidate.bytes or 0)))
-            return None
-        self.planned += 1
-        model = candidate.model
+        release = None if candidate.release == row.repository else candidate.release
         try:
-            plans = self.ways(model, self.goal)
+            ways = ways_of_row(row, self.goal, self.table, release)
         except UprightError as error:
-            self._refuse(candidate, _Refused(error.message, planned=True, distance=(2, 0)))
-            return None
-        if not plans:
-            self._refuse(candidate, _Refused("no engine loads it", planned=True, distance=(2, 1)))
-            return None
-        best = min(plans, key=lambda way: ranking_key(way, model, model, self.box))
-        if best.fits and (slow := _slower(best)) is None:
-            return best
-        self._refuse(candidate, _refused(best, slow if best.fits else None))
-        return None
+            self.refused[candidate.name] = _Refused(error.message, planned=True)
+            return
+        self.planned += len({way.artifact.source for way in ways})
+        if not ways:
+            self.refused[candidate.name] = _Refused(
+                "the size of its artifacts is not known, or no memory holds it", planned=True
+            )
+            return
+        best = ways[0].plan
+        slow = _slower(best) if best.fits else None
+        if best.fits and slow is None:
+            self.found.append(_Found(candidate, ways[0]))
+        else:
+            why = slow or _first_objection(ways)
+            if why is None:  # what there is for these GPUs was not planned: no memory holds it
+                why = (
+                    self._left_out(candidate, bounds, {way.artifact.source for way in ways})
+                    or best.objections[0].message
+                )
+            self.refused[candidate.name] = _Refused(why, planned=True)
+
+    @staticmethod
+    def _left_out(candidate: _Candidate, bounds: Sequence[str | None], planned: set[str]) -> str | None:
+        if any(bounds):
+            return _nearest_bound(candidate.builds, bounds)
+        return TOO_LARGE if len(planned) < len(candidate.builds) else None
+
+    def _bound(self, row: ModelRow, artifact: Artifact) -> str | None:
+        return ruled_out(row, artifact, box_totals(self.box), self.goal.minimum_tokens_per_second)
 
 
-def _refused(plan: Plan, slow: str | None) -> _Refused:
-    if slow is not None:
-        return _Refused(slow, planned=True, distance=(0, 0))
-    first = plan.objections[0]
-    never = hopeless(plan) or first.code == "no-kernels"
-    return _Refused(first.message, planned=True, distance=(2, 0) if never else (0, first.short_bytes or 0))
+def _nearest_bound(builds: Sequence[Artifact], bounds: Sequence[str | None]) -> str:
+    """Of the smallest build."""
+    sizes = (artifact.size_bytes.value or float("inf") for artifact in builds)
+    return min((size, why) for size, why in zip(sizes, bounds, strict=True) if why)[1]
+
+
+def _first_objection(ways: Sequence[Way]) -> str | None:
+    """Of what is short of the fewest bytes; None where nothing would help any of them."""
+    near = [way.plan.objections[0] for way in ways if not hopeless(way.plan)]
+    near = [objection for objection in near if objection.code != "no-kernels"]
+    return min(near, key=lambda objection: objection.short_bytes or 0).message if near else None
 
 
 def _slower(plan: Plan) -> str | None:
@@ -175,32 +197,30 @@ def _slower(plan: Plan) -> str | None:
     return f"{speed.decode.best:g} tok/s are expected, {wanted:g} are asked for"
 
 
-def _model(candidate: Candidate) -> Model:
-    assert candidate.model is not None
-    return candidate.model
-
-
-def _offer(candidate: Candidate, plan: Plan) -> ModelOffer:
-    model, row, published = _model(candidate), candidate.row, candidate.standing.published
+def _offer(candidate: _Candidate, way: Way) -> ModelOffer:
+    plan, model, row = way.plan, way.artifact, candidate.row
+    artifact = artifact_of(row, model)
+    standing = candidate.standing(artifact.repository)
+    published, whole = standing.published, lost_much(way.fidelity) < 2
     quality = None
-    if published is not None and candidate.faithful:
+    if published is not None and whole:
         quality = Quality(
             benchmark=published.benchmark,
             score=published.score,
             by=published.by,
             date=published.date,
             source=published.sources[0],
-            counted=round(candidate.standing.counted, 1),
+            counted=round(standing.counted, 1),
         )
     return ModelOffer(
-        model=row.id,
+        model=candidate.name,
         source=model.source,
-        quant=candidate.artifact.quant or candidate.artifact.scheme,
+        quant=artifact.quant or artifact.scheme,
         bits=round(expert_bits(model), 2),
         download_bytes=model.tensor_bytes,
         download_basis=model.basis,
         quality=quality,
-        quality_why=_quality_words(candidate, expert_bits(model)),
+        quality_why=_quality_words(standing, way),
         parameters=model.parameters,
         active_parameters=int(row.active_parameters.value) if row.active_parameters.value else None,
         certainty=_certainty(plan),
@@ -231,17 +251,17 @@ def _certainty(plan: Plan) -> Certainty:
     return "measured" if plan.speed.basis == "measured" else "assumed" if plan.speed.basis == "assumed" else "derived"
 
 
-def _quality_words(candidate: Candidate, bits: float) -> str:
-    published = candidate.standing.published
+def _quality_words(standing: QualityScore, way: Way) -> str:
+    published, bits = standing.published, expert_bits(way.artifact)
     if published is None:
         return f"no published score was found; ranked by size and bits ({bits:.1f} bits a weight)"
     who = "its maker's own harness" if published.by == "maker" else published.harness or "one harness for all models"
     score_text = f"{published.benchmark} {published.score:g} ({who}, {published.date})"
     if published.note:
         score_text += f", {published.note}"
-    if not candidate.faithful:
+    if lost_much(way.fidelity) == 2:
         return f"no published score at {bits:.1f} bits a weight; the whole model has {score_text}"
-    whole = bits >= WHOLE_BITS or candidate.artifact is candidate.row.artifacts[0]
+    whole = bits >= WHOLE_BITS or way.fidelity.level in ("native", "equal")
     return score_text if whole else f"{score_text}; of the whole model, this has {bits:.1f} bits"
 
 
@@ -259,14 +279,11 @@ def _held(offer: ModelOffer, users: int) -> str:
     return f"{offer.context_tokens:,} tokens for {'1 user' if users == 1 else f'{users} users'}"
 
 
-def _refusals(names: Iterable[str], tried: _Tried) -> Iterator[ModelRefusal]:
+def _refusals(names: Iterable[str], tried: _Tried, offered: set[str]) -> Iterator[ModelRefusal]:
     for name in names:
-        if name not in tried.offers:
-            refused = tried.refused.get(name)
-            if refused is None:
-                yield ModelRefusal(model=name, why=LEFT_OUT, planned=False)
-            else:
-                yield ModelRefusal(model=name, why=refused.why, planned=refused.planned)
+        if name not in offered:
+            refused = tried.refused.get(name, _Refused(LEFT_OUT, planned=False))
+            yield ModelRefusal(model=name, why=refused.why, planned=refused.planned)
 
 
 _EDITION = re.compile(r"-(server|workstation|max-q|sxm|pcie|nvl)$")
@@ -285,9 +302,9 @@ def published_run(box: Box, row: ModelRow) -> PublishedRun | None:
 def _on_such(box: Box) -> Iterator[MeasurementRow]:
     if not box.gpus or box.gpus[0].row is None:
         return
-    family = _EDITION.sub("", box.gpus[0].row)
+    family, family_of = _EDITION.sub("", box.gpus[0].row), cache(_family)
     for run in catalog.measurements():
-        if run.decode_tokens_per_second and run.gpu_count == len(box.gpus) and _family(run.gpu) == family:
+        if run.decode_tokens_per_second and run.gpu_count == len(box.gpus) and family_of(run.gpu) == family:
             yield run
 
 

@@ -30,9 +30,33 @@ def image_named(name: str) -> Image:
     """A row of the catalogue by its id, reference or tag, else what the person wrote."""
     row = catalog.find_image(name)
     if row is None:
-        return _refuse_moving(Image(name, "named by the caller; pin the digest of what you pulled"))
-    about = " ".join(sentence for sentence in (row.about, row.caution) if sentence)
-    return _refuse_moving(Image(row.reference, about, patched=SM12_CACHE_PATCH in row.patches, row=row))
+        return _refuse_moving(Image(name, f"Named by the caller. {_origin(name, None)}"))
+    about = " ".join(sentence for sentence in (row.about, row.caution, _origin(row.pinned, row)) if sentence)
+    return _refuse_moving(Image(row.pinned, about, patched=SM12_CACHE_PATCH in row.patches, row=row))
+
+
+def upstream_image(reference: str) -> Image:
+    """Of a release that its makers publish under a tag, by the digest that the catalogue may have of it."""
+    row = catalog.find_image(reference)
+    pinned = row.pinned if row else reference
+    return Image(pinned, f"Upstream's release. {_origin(pinned, None)}")
+
+
+def publisher(reference: str) -> str:
+    """Who can put another image under this name: a registry, and the account there."""
+    first, *rest = reference.partition("@")[0].split("/")
+    if rest and ("." in first or ":" in first or first == "localhost"):
+        return "/".join((first, *rest[:-1]))
+    return f"docker.io/{first if rest else 'library'}"
+
+
+def _origin(reference: str, row: ImageRow | None) -> str:
+    who = publisher(reference)
+    if row is not None and row.kind == "community":
+        who += " (none of the engine's makers)"
+    if "@" in reference:
+        return f"By its digest; published by {who}."
+    return f"By its tag alone, no digest is recorded: {who} can put another image under it."
 
 
 def with_variables(settings: Iterable[Setting], case: FlagCase) -> tuple[Setting, ...]:

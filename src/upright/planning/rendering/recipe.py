@@ -24,6 +24,7 @@ from upright.planning.rendering.image import (
     Image,
     image_named,
     image_notes,
+    upstream_image,
     with_arguments,
     with_variables,
 )
@@ -148,4 +149,4 @@ def _gpus(plan: Plan, box: Box) -> int:
 
 def _upstream(releases: Releases | None, version: str | None) -> Image | None:
     reference = releases.image(version) if version and releases and releases.image else None
-    return Image(reference, "upstream's release; pin the digest of what you pulled") if reference else None
+    return upstream_image(reference) if reference else None

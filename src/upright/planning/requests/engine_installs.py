@@ -66,4 +66,4 @@ def _images(engine: str, box: Box) -> Iterator[InstallMethod]:
     for image in catalog.images(engine) if capability else ():
         if image.kind == "upstream" and capability and in_range(capability, image.compute_capability):
             about = f"{image.about} {image.caution}" if getattr(image, "caution", None) else image.about
-            yield InstallMethod(engine, "image", about, (f"{runtime} pull {image.reference}",), None, image.sources[0])
+            yield InstallMethod(engine, "image", about, (f"{runtime} pull {image.pinned}",), None, image.sources[0])

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from upright.base.errors import EngineError, UsageError
 from upright.facts import catalog
 from upright.facts.records.box import Box
-from upright.facts.records.kernel import KernelVerdict
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.recommendation import Recommendation
-from upright.facts.records.residuals import Residuals
 from upright.models.deriving.named_builds import build_by_name
 from upright.planning.choosing.artifacts import ArtifactChoice, artifact_choice
 from upright.planning.recommending import recommendation
 from upright.planning.requests.plan_request import PlanRequest, plan_request
+
+if TYPE_CHECKING:
+    from upright.facts.records.kernel import KernelVerdict
+    from upright.facts.records.residuals import Residuals
 
 PORT = 8000
 

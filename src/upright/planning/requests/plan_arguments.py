@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from upright.base.bounds.files import file_bytes
 from upright.base.units import GIB, Bandwidth
 from upright.facts.records.plan import Goal
 from upright.planning.choosing.artifacts import ArtifactChoice, artifact_choice
@@ -158,7 +159,7 @@ def _is_configuration(path: Path) -> bool:
     from upright.base.bounds.bounded_json import parse_json
 
     try:
-        content = parse_json(path.read_text(encoding="utf-8"))
+        content = parse_json(file_bytes(path))
     except (OSError, ValueError):
         return False
     return (

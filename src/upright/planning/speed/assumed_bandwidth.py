@@ -6,14 +6,16 @@ A speed that is only missing a figure which people can look up is shown with an 
 from __future__ import annotations
 
 import re
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from upright.base.units import GB, GIB
 from upright.facts import catalog
-from upright.facts.catalog.rows.memory_platform import MemoryPlatformRow
 from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
 from upright.facts.records.plan import Note, Plan
+
+if TYPE_CHECKING:
+    from upright.facts.catalog.rows.memory_platform import MemoryPlatformRow
 
 RAM_ASSUMED = "ram-assumed"
 # Populated channels of one or two sockets, and data rates of modules that are sold, in MT/s.

@@ -29,6 +29,12 @@ def speed_row(name: str) -> SpeedRow:
     return row
 
 
+def fitted_on(gpu: str) -> set[str]:
+    """Engines that have constants of which runs on this GPU are a part."""
+    rows = (row for row in catalog.rows("speeds").values() if isinstance(row, SpeedRow))
+    return {row.engine for row in rows if row.home is not None and gpu in row.home.gpus}
+
+
 def interconnect_of(box: Box, ranks: int) -> Interconnect:
     if ranks < 2:
         return "one"

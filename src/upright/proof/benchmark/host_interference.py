@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from upright.base.bounds.files import file_text
+
 _BUSY_SHARE = 0.1
 """Of all processors' time: beyond it others have changed the figures."""
 _LEAST_SECONDS = 1.0
@@ -40,7 +42,7 @@ class HostCounterReader:
 
     def look(self) -> HostCounters | None:
         try:
-            names = (self.root / "proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+            names = file_text(self.root / "proc/stat").split("\n", 1)[0].split()[1:9]
             user, nice, system, _, _, irq, soft, stolen = (int(name) / os.sysconf("SC_CLK_TCK") for name in names)
         except (OSError, ValueError):
             return None
@@ -68,7 +70,7 @@ class HostCounterReader:
         parents, spent = dict[int, int](), dict[int, float]()
         for file in (self.root / "proc").glob("[0-9]*/stat"):
             try:
-                fields = file.read_text().rpartition(")")[2].split()
+                fields = file_text(file, errors="replace").rpartition(")")[2].split()
                 pid = int(file.parent.name)
                 parents[pid] = int(fields[1])
                 spent[pid] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
@@ -127,6 +129,6 @@ def _number(file: Path) -> int:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text().splitlines()
+        return file_text(file, errors="replace").splitlines()
     except OSError:
         return []

@@ -1,12 +1,14 @@
 """A loopback proxy that records a client's requests as an AgentTrace.
 
 What passes is handed on as it comes. A stream that would not say how many tokens it had is asked to, and the client
-does not see that answer. Only loopback is listened on, and only by its own name, and no page of another origin can ask.
+does not see that answer. Only loopback is listened on, and only by its own name; whoever asks has the token that stands
+in the address, so that neither a page of another origin nor another user of the machine can ask.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import signal
 import threading
 import time
@@ -95,7 +97,7 @@ def recording_proxy(base_url: str, recorder: TraceRecorder, port: int = 0) -> It
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
             thread.start()
             try:
-                yield f"http://{LOOPBACK}:{server.server_address[1]}"
+                yield f"http://{LOOPBACK}:{server.server_address[1]}/{server.token}"
             finally:
                 server.shutdown()
                 thread.join()
@@ -109,6 +111,7 @@ class _Proxy(ThreadingHTTPServer):
     def __init__(self, port: int, target: str, recorder: TraceRecorder, client: httpx2.Client) -> None:
         super().__init__((LOOPBACK, port), _Passing)
         self.target, self.recorder, self.client = target, recorder, client
+        self.token = secrets.token_urlsafe(16)
         self.streams = threading.BoundedSemaphore(_MOST_STREAMS)
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -144,6 +147,10 @@ class _Passing(BaseHTTPRequestHandler):
             return self._refuse(403, "pages of another origin are not served")
         if not self.path.startswith("/"):
             return self._refuse(400, "the request names no path")
+        token, slash, path = self.path[1:].partition("/")
+        if not (slash and secrets.compare_digest(token.encode(), self._proxy.token.encode())):
+            return self._refuse(403, "the address is not the one that was printed: its token is missing")
+        self.path = f"/{path}"
         if not self._proxy.streams.acquire(blocking=False):
             return self._refuse(503, f"{_MOST_STREAMS} requests are in flight already")
         try:

@@ -68,7 +68,9 @@ class Repeated:
 @contextmanager
 def scheduled(argv: list[str]) -> Iterator[str]:
     """The address of a scheduled server in a child, which ends with this."""
-    with subprocess.Popen(argv, cwd=NEUTRAL_FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        argv, cwd=NEUTRAL_FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", errors="replace"
+    ) as child:
         assert child.stdout is not None
         line = child.stdout.readline()
         if not line.strip().isdigit():

@@ -52,7 +52,7 @@ class AgentStatistics(Part):
 
 @cache
 def statistics() -> AgentStatistics:
-    text = files("upright.proof.benchmark").joinpath("agent_statistics.yaml").read_text()
+    text = files("upright.proof.benchmark").joinpath("agent_statistics.yaml").read_text(encoding="utf-8")
     return AgentStatistics.model_validate(from_yaml(text))
 
 

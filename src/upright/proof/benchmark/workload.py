@@ -68,7 +68,7 @@ class Workload(Part):
 
 @cache
 def workloads() -> dict[str, Workload]:
-    rows = from_yaml(files("upright.proof.benchmark").joinpath("workloads.yaml").read_text())
+    rows = from_yaml(files("upright.proof.benchmark").joinpath("workloads.yaml").read_text(encoding="utf-8"))
     return {row["name"]: Workload.model_validate(row) for row in rows}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from upright.base.bounds.files import file_text
 from upright.base.errors import EngineError
 from upright.engines.facets.kernels import (
     FP8,
@@ -244,6 +245,6 @@ def named_in(row: UnjudgedKernels, source: EngineSource) -> list[str]:
     """Those of its kernels that this version's file names."""
     for file in row.files:
         if (path := source.root / file).is_file():
-            text = path.read_text(encoding="utf-8", errors="replace")
+            text = file_text(path, errors="replace")
             return [name for name in row.kernels if re.search(rf"\b{re.escape(name)}\b", text)]
     return []

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes
 from upright.base.home import home
 from upright.base.host import NEUTRAL_FOLDER, passed_environment, with_absolute_program
 from upright.engines.facets.kernels import Arguments
@@ -117,7 +118,7 @@ def _compiled(
         folder = Path(scratch, "modules")
         folder.mkdir()
         for name, text in next(iter(group.values())).call.extracted.modules.items():
-            (folder / f"{name}.py").write_text(text)
+            (folder / f"{name}.py").write_text(text, encoding="utf-8")
         job = {
             "capability": target.capability,
             "device_name": target.device_name,
@@ -143,10 +144,11 @@ def _run(job: Mapping[str, Any], interpreter: Interpreter, scratch: Path, tell: 
     }
     launches = sum(max(1, len(task["variants"])) for task in job["tasks"])
     answers: dict[str, list[Any]] = {}
-    with (scratch / "stderr").open("w+") as talk:
+    with (scratch / "stderr").open("w+", encoding="utf-8", errors="replace") as talk:
         child = subprocess.Popen(
             with_absolute_program([interpreter.program, "-c", _BOOT.format(folder=str(PAYLOAD.parent))]),
-            cwd=NEUTRAL_FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=talk, text=True, env=environment,
+            cwd=NEUTRAL_FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=talk,
+            encoding="utf-8", errors="replace", env=environment,
         )  # fmt: skip
         assert child.stdin is not None
         assert child.stdout is not None
@@ -201,7 +203,7 @@ def _folder() -> Path:
 
 def _recall(key: str) -> list[CompileOutcome] | None:
     try:
-        kept = parse_json((_folder() / f"{key}.json").read_text())
+        kept = parse_json(file_bytes(_folder() / f"{key}.json"))
         return [CompileOutcome(**{**entry, "cached": True}) for entry in kept]
     except (OSError, ValueError, TypeError):
         return None

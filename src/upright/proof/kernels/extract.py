@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from upright.base.bounds.files import file_text
 from upright.base.errors import EngineError
 from upright.engines import ENGINES
 
@@ -191,7 +192,7 @@ class _File:
 
     def __post_init__(self) -> None:
         try:
-            self.tree = ast.parse(self.path.read_text() if self.replaced is None else self.replaced)
+            self.tree = ast.parse(file_text(self.path) if self.replaced is None else self.replaced)
         except (OSError, SyntaxError, UnicodeDecodeError) as error:
             raise EngineError(f"{self.path} cannot be read as Python: {error}") from None
         for statement in self.tree.body:
@@ -312,7 +313,7 @@ def _parameters(definition: ast.FunctionDef) -> tuple[Parameter, ...]:
 def _stated_defaults(path: Path) -> dict[str, Any]:
     """`NAME: bool = False` and `NAME = EnvBool(False)`, wherever the file states them."""
     stated: dict[str, Any] = {}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(file_text(path))):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             name, default = node.target.id, node.value
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

@@ -91,7 +91,8 @@ def look(program: str, how: str) -> Interpreter:
             with_absolute_program([program, "-c", inspection_script()]),
             cwd=NEUTRAL_FOLDER,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=60,
             check=False,
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import EngineError, UsageError
 from upright.engines.facets.kernels import Arguments, KernelRoute, Shapes, tensor
 from upright.facts.records.kernel import MoeCandidate, MoeCheck, MoeDevice
@@ -197,7 +198,7 @@ def _read(path: Path) -> ConfigFile | None:
     if named is None:
         return None
     try:
-        content = parse_json(path.read_text())
+        content = parse_json(file_bytes(path))
     except (OSError, ValueError):
         return None
     tiles = {

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import EngineError
 from upright.engines.facets.kernels import Shapes
 from upright.facts import catalog
@@ -85,24 +86,24 @@ def _other(found: PatchMatch) -> PatchMatch:
 
 def _patched(found: PatchMatch, known: set[str]) -> PatchMatch:
     assert found.file is not None
-    original = found.backup.read_bytes()
+    original = file_bytes(found.backup)
     if hashlib.sha256(original).hexdigest() not in known:
         return replace(found, state="changed", why=f"{found.backup.name} is not an original that the patch knows")
-    if apply_edit(original.decode(), found.row.edit).encode() == found.file.read_bytes():
+    if apply_edit(original.decode(), found.row.edit).encode() == file_bytes(found.file):
         return replace(found, state="applied", why="the file is the original with this edit")
     return replace(found, state="changed", why="it was patched, and changed since")
 
 
 def patched_text(found: PatchMatch) -> str:
     assert found.file is not None
-    return apply_edit(found.file.read_bytes().decode(), found.row.edit)
+    return apply_edit(file_bytes(found.file).decode(), found.row.edit)
 
 
 def diff(found: PatchMatch) -> str:
     """The change as `patch -p1` takes it, from the directory that holds the package."""
     assert found.file is not None
     name = found.file.relative_to(found.source.root).as_posix()
-    before = found.file.read_bytes().decode().splitlines(keepends=True)
+    before = file_bytes(found.file).decode().splitlines(keepends=True)
     lines = difflib.unified_diff(before, patched_text(found).splitlines(keepends=True), f"a/{name}", f"b/{name}")
     return "".join(lines)
 
@@ -158,7 +159,7 @@ def write(found: PatchMatch, text: str) -> None:
     """The original is kept first; each step is whole or not at all, so a kill leaves a file that runs."""
     assert found.file is not None
     mode = found.file.stat().st_mode & 0o7777
-    _replace(found.backup, found.file.read_bytes(), mode)
+    _replace(found.backup, file_bytes(found.file), mode)
     _replace(found.file, text.encode(), mode)
 
 
@@ -168,7 +169,7 @@ def revert(found: PatchMatch, *, dry_run: bool = False) -> None:
         hint = f"upright patch list --engine {found.row.engine}"
         raise EngineError(f"{found.row.id} cannot be reverted: {found.why}", hint=hint)
     if not dry_run:
-        _replace(found.file, found.backup.read_bytes(), found.backup.stat().st_mode & 0o7777)
+        _replace(found.file, file_bytes(found.backup), found.backup.stat().st_mode & 0o7777)
         found.backup.unlink()
 
 
@@ -185,7 +186,7 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(file_bytes(path)).hexdigest()
 
 
 N = TypeVar("N", bound=ast.stmt)

@@ -22,6 +22,7 @@ from tempfile import mkdtemp
 from typing import IO
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import open_file
 from upright.base.errors import EngineError, UsageError
 from upright.base.home import home
 from upright.base.host import NEUTRAL_FOLDER
@@ -112,7 +113,7 @@ def from_wheel(engine: str, path: Path) -> EngineSource:
     mark = hashlib.sha256(f"{path.absolute()} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:12]
     folder = _sources() / f"{engine}-{named['version']}-{mark}"
     if not folder.exists():
-        with path.open("rb") as file:
+        with open_file(path) as file:
             _unpack(file, path.name, folder)
     return EngineSource(engine, named["version"], folder, f"wheel {path.name}", ("--source", str(path)))
 
@@ -152,7 +153,13 @@ def _wheel_url(engine: str, version: str) -> str:
     pip = [sys.executable, "-m", "pip"] if _has_pip() else [shutil.which("pip") or "pip"]
     try:
         done = subprocess.run(
-            [*pip, *pip_arguments], cwd=NEUTRAL_FOLDER, capture_output=True, text=True, timeout=300, check=False
+            [*pip, *pip_arguments],
+            cwd=NEUTRAL_FOLDER,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=300,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{engine} {version} cannot be looked up: {error}", hint="--source WHEEL") from None
@@ -265,7 +272,9 @@ def _write(content: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> N
 
 def _run(*words: str) -> str:
     try:
-        done = subprocess.run([_runtime(), *words], capture_output=True, text=True, timeout=600, check=False)
+        done = subprocess.run(
+            [_runtime(), *words], capture_output=True, encoding="utf-8", errors="replace", timeout=600, check=False
+        )
     except subprocess.TimeoutExpired:
         raise EngineError(f"{_runtime()} {words[0]} did not end") from None
     if done.returncode != 0:

@@ -83,6 +83,8 @@ def prove_deployment(
 def prove_server(endpoint: Endpoint, options: ProofOptions, tell: Tell) -> Evidence:
     """Prove a server that somebody else started; what needs a recipe is skipped."""
     target = server_target(endpoint, options.context_tokens)
+    if endpoint.ends is not None:
+        options = replace(options, budget_seconds=max(endpoint.ends - time.monotonic(), 0.0))
     name = re.sub(r"[^a-z0-9.]+", "-", f"{endpoint.base_url.partition('://')[2]}-{endpoint.model}".lower())
     return journaled_climb(store.server_directory(name), target, endpoint, options, sentence_listener(tell))
 
@@ -103,7 +105,7 @@ def sentence_listener(tell: Tell) -> Listener:
     """Observations and schedules as sentences."""
 
     def on_observation(seen: Observation) -> None:
-        if seen.verdict == "failed" or seen.seconds >= _LONG_SECONDS:
+        if seen.verdict in ("failed", "wrong") or seen.seconds >= _LONG_SECONDS:
             tell(f"  {seen.probe or seen.check}: {seen.verdict}, {seen.reason}")
 
     def on_schedule(schedule: list[ScheduledGroup]) -> None:
@@ -137,10 +139,12 @@ def _prove_once(directory: DeploymentDir, options: ProofOptions, tell: Tell) -> 
             if deployment.state == "failed"
             else "start one: upright up MODEL",
         )
-    with Endpoint(deployment.base_url, deployment.served_name, key=directory.key()) as endpoint:
+    with Endpoint(deployment.base_url, deployment.served_name, key=directory.key(), watched=True) as endpoint:
         target = target_of(deployment, directory.read(Recipe))
-        residuals, bits = _residuals(directory), bits_of(directory.read(Model), directory.read(Plan))
-        target = replace(target, residuals=residuals, keeper=_keeper(directory), bits=bits)
+        model = directory.read(Model)
+        residuals, bits = _residuals(directory), bits_of(model, directory.read(Plan))
+        parameters = model.parameters or None
+        target = replace(target, residuals=residuals, keeper=_keeper(directory), bits=bits, parameters=parameters)
         return journaled_climb(directory, target, endpoint, options, sentence_listener(tell))
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from upright.base import units
 
 AFTER_LEFT_OUT = "comes after a shorter one that was left out"
+CUT_OFF = "cut off at the end of the budget"
 _LEFT = "of the budget are left"
 THOUGHT_TOKENS = 400
 """What thinking adds to an answer, until it is measured (assumed)."""
@@ -49,6 +50,9 @@ class Rates:
     decode: float | None = None
     prompt_tokens: int = 0
     """The prompt that prefill was measured on."""
+    least_prefill: float | None = None
+    """As fast at least: a whole answer took no longer than that, its writing included."""
+    least_decode: float | None = None
     reads_again: bool = False
     """Whether a text that was just read took as long the second time: no prefix is kept."""
 
@@ -57,6 +61,17 @@ class Rates:
         self.prompt_tokens = int(prompt_tokens) if prefill else self.prompt_tokens
         self.prefill = prefill or self.prefill
         self.decode = decode or self.decode
+
+    def at_least(self, prompt_tokens: int, answer_tokens: int, seconds: float) -> None:
+        """What a short answer shows already: neither reading nor writing is slower than both together."""
+        if seconds > 0:
+            self.least_prefill = max(self.least_prefill or 0.0, prompt_tokens / seconds)
+            self.least_decode = max(self.least_decode or 0.0, answer_tokens / seconds)
+
+    def longest_seconds(self, prompt_tokens: int, answer_tokens: int) -> float | None:
+        """By the rates, or by the least that they can be; None if nothing was answered yet."""
+        prefill, decode = self.prefill or self.least_prefill, self.decode or self.least_decode
+        return prompt_tokens / prefill + answer_tokens / decode if prefill and decode else None
 
     def seconds(self, cost: ProbeCost) -> float | None:
         """None if a rate that is needed is not known yet."""
@@ -151,9 +166,12 @@ def _told(
 
 
 def _chosen(groups: Sequence[Group], rates: Rates, budget_seconds: float | None) -> list[ScheduledGroup]:
-    left, schedule, cut = budget_seconds, [], set[str]()
+    whole, schedule, cut = budget_seconds, [], set[str]()
+    kept = sum(group.cost.seconds for group in groups)
     for group in groups:
         seconds = rates.seconds(group.cost)
+        kept -= group.cost.seconds
+        left = None if whole is None else whole - kept
         if group.in_order and group.rung in cut:
             schedule.append(ScheduledGroup(group, seconds, False, AFTER_LEFT_OUT))
         elif left is None:
@@ -162,7 +180,7 @@ def _chosen(groups: Sequence[Group], rates: Rates, budget_seconds: float | None)
             schedule.append(ScheduledGroup(group, None, True, "its time is not known before a rate is measured"))
         elif seconds <= left:
             schedule.append(ScheduledGroup(group, seconds, True, f"about {units.format_duration(seconds)}"))
-            left -= seconds
+            whole = None if whole is None else whole - seconds
         else:
             schedule.append(ScheduledGroup(group, seconds, False, unaffordable(seconds, left)))
             cut.add(group.rung)
@@ -175,7 +193,7 @@ def unaffordable(seconds: float, left_seconds: float) -> str:
 
 def is_left_out(reason: str) -> bool:
     """Whether a question was skipped for the budget; else for what it is."""
-    return reason == AFTER_LEFT_OUT or reason.endswith(_LEFT)
+    return reason == AFTER_LEFT_OUT or reason.endswith((_LEFT, CUT_OFF))
 
 
 def witnessed_total(schedule: Iterable[ScheduledGroup]) -> float | None:

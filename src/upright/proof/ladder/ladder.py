@@ -18,6 +18,7 @@ from upright.facts.records.recipe import Recipe
 from upright.facts.records.reference import Reference
 from upright.proof.ladder.estimating import (
     AFTER_LEFT_OUT,
+    CUT_OFF,
     EarlierTiming,
     Group,
     ProbeCost,
@@ -37,6 +38,9 @@ _SAFE_CONTEXT = 65_536
 """The context of the safe start, if none is named."""
 _LONG_SECONDS = 60.0
 """A group of questions that takes longer is announced with its time."""
+_LATE = 0.05
+"""Of the budget: how late a rung may end that was cut off."""
+SOAK = "soak"
 MEASURING_RUNG = "boot"
 """The rung that measures rates; before it nothing can be estimated."""
 
@@ -103,6 +107,7 @@ def climb(
 ) -> Evidence:
     """`seen` is what an interrupted climb saw, `known` what each rung took before."""
     wanted = _rungs(options)
+    options = _divided(options, wanted, listener.tell)
     stand = ProofContext(target, endpoint, options, tell=listener.tell, known=known or {})
     ended = _Climb(stand, wanted, listener, list(seen)).run()
     made_from = (target.deployment.reference,) if target.deployment else ()
@@ -133,6 +138,7 @@ def planned_schedule(
         target = ProofTarget("", "", options.context_tokens or _SAFE_CONTEXT)
     elif (options.context_tokens or 0) > (target.context_tokens or 0):
         target = replace(target, context_tokens=options.context_tokens)
+    options = _divided(options, _rungs(options))
     stand = ProofContext(target, Endpoint("http://nobody", ""), options)
     if rates is not None:
         stand.rates.learn(prefill=rates[0], decode=rates[1])
@@ -148,13 +154,16 @@ class _Climb:
     started: float = field(default_factory=time.monotonic)
     left_out: int = 0
     """Questions that did not fit the budget."""
+    kept_seconds: float = 0.0
+    """Of the budget, for a load of that length that comes later."""
 
     def run(self) -> str:
         """Returns why it ended."""
         told = False
         for position, rung in enumerate(self.rungs):
+            self.kept_seconds = _asked_seconds(self.rungs[position + 1 :], self.stand)
             if not told and self.stand.rates.prefill and self.listener.schedule is not None:
-                self.listener.schedule(schedule(self.stand, self.rungs[position:], self._left()))
+                self.listener.schedule(schedule(self.stand, self.rungs[position:], self._whole_left()))
                 told = True
             if rung.probes(self.stand):
                 self.stand.tell(f"{rung.name}: {rung.about}")
@@ -181,8 +190,11 @@ class _Climb:
         """Every group of the rung; returns why the whole climb must end, if it must."""
         cut = False
         for group, probes in _groups(rung, self.stand):
-            failed = any(prior.verdict == "failed" for prior in self.stand.observations if prior.rung == rung.name)
+            prior = (seen.verdict for seen in self.stand.observations if seen.rung == rung.name)
+            failed = any(verdict in ("failed", "wrong") for verdict in prior)
             seconds, left, dear = self.stand.rates.seconds(group.cost), self._left(), False
+            if left is not None and group.cost.seconds:  # its time was kept: what ended a little late does not undo it
+                left += _LATE * (self.stand.options.budget_seconds or 0.0)
             self._tell_of(group, [Slot(rung.name, probe.check, probe.name) for probe in probes])
             for probe in probes:
                 slot = Slot(rung.name, probe.check, probe.name)
@@ -193,16 +205,34 @@ class _Climb:
                 elif cut and rung.in_order:
                     self.left_out += 1
                     self._take(observation_of(self.stand, slot, "skipped", AFTER_LEFT_OUT))
-                elif left is not None and seconds is not None and seconds > left and rung.name != MEASURING_RUNG:
-                    self._take(observation_of(self.stand, slot, "skipped", unaffordable(seconds, left)))
+                elif left is not None and _exceeds(seconds, left, measures=rung.name == MEASURING_RUNG):
+                    self._take(observation_of(self.stand, slot, "skipped", unaffordable(seconds or 0.0, left)))
                     self.left_out, dear = self.left_out + 1, True
                 else:
-                    observation = probe.ask(self.stand)
+                    observation = self._asked(probe)
                     self._take(observation)
                     if observation.verdict == "failed" and observation.response is None and self._is_gone():
                         return f"the server is gone: {observation.reason}"
             cut = cut or dear
         return None
+
+    def _asked(self, probe: Probe) -> Observation:
+        """Whatever the peer does, until the budget is used up: an answer that was cut off then says nothing."""
+        left = self._left()
+        if left is None:
+            return probe.ask(self.stand)
+        endpoint, until, whole = self.stand.endpoint, time.monotonic() + left, self.stand.endpoint.ends
+        endpoint.ends = until
+        try:
+            observation = probe.ask(self.stand)
+        finally:
+            endpoint.ends = whole
+        over = time.monotonic() >= until
+        if over and observation.verdict == "failed" and observation.guard is None:
+            self.left_out += 1
+            reason = f"{observation.reason}: {CUT_OFF}"
+            return observation.model_copy(update={"verdict": "skipped", "reason": reason})
+        return observation
 
     def _tell_of(self, group: Group, slots: list[Slot]) -> None:
         """A long prompt is announced, once a shorter one was measured."""
@@ -238,6 +268,11 @@ class _Climb:
             self.listener.observation(observation)
 
     def _left(self) -> float | None:
+        """For this rung and those after it whose length nobody asked for."""
+        left = self._whole_left()
+        return None if left is None else left - self.kept_seconds
+
+    def _whole_left(self) -> float | None:
         budget = self.stand.options.budget_seconds
         return None if budget is None else budget - (time.monotonic() - self.started)
 
@@ -247,6 +282,28 @@ class _Climb:
         except EndpointError as error:
             return error.status is None
         return False
+
+
+def _divided(
+    options: ProofOptions, rungs: Iterable[LadderRung], tell: Callable[[str], None] = lambda words: None
+) -> ProofOptions:
+    """A soak that was asked for has its time before the climb begins: no more than half of the budget."""
+    budget, soak = options.budget_seconds, options.soak
+    if budget is None or soak.seconds <= budget / 2 or all(rung.name != SOAK for rung in rungs):
+        return options
+    tell(
+        f"the budget leaves {units.format_duration(budget / 2)} for the soak, not {units.format_duration(soak.seconds)}"
+    )
+    return replace(options, soak=replace(soak, seconds=budget / 2))
+
+
+def _asked_seconds(rungs: Iterable[LadderRung], stand: ProofContext) -> float:
+    return sum(group.cost.seconds for rung in rungs if _can(rung, stand) for group, _ in _groups(rung, stand))
+
+
+def _exceeds(seconds: float | None, left: float, *, measures: bool) -> bool:
+    """What is not known is begun, and what measures it too, while anything is left."""
+    return left <= 0 or (seconds is not None and seconds > left and not measures)
 
 
 def _rungs(options: ProofOptions) -> list[LadderRung]:

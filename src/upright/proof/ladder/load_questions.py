@@ -98,7 +98,7 @@ def _tool_calls(stand: ProofContext) -> Iterator[LoadQuestion]:
 def _by_calls(stand: ProofContext, dialogue: Dialogue) -> Callable[[Answer], str | None]:
     def wrong(answer: Answer) -> str | None:
         verdict, reason = judge_calls(answer, dialogue, dialogue.calls, stand.prompts)
-        return reason if verdict == "failed" else None
+        return reason if verdict in ("failed", "wrong") else None
 
     return wrong
 

@@ -16,11 +16,13 @@ from upright.proof.ladder.prompts import Mode
 from upright.proof.ladder.rung import ProofContext
 from upright.proof.ladder.sandbox import NotIsolatedError
 from upright.serving.endpoint.client import Answer
-from upright.serving.endpoint.guards import complaints
+from upright.serving.endpoint.guards import Complaint, complaints
 
 Judgement = tuple[Verdict, str]
 Judge = Callable[[Answer], Judgement]
 
+CONTROL = frozenset({("smoke", "language"), ("smoke", "arithmetic")})
+"""Short questions of no form, which tell whether the model is able at all."""
 LONG_CHARACTERS = 4_000
 """A message longer than this is kept by its digest; the probe's name and the set make it again."""
 _LEAST_TIMEOUT_SECONDS = 120.0
@@ -72,7 +74,8 @@ def observe_answer(
         seen = observation_of(stand, slot, verdict, error.message, at=at, seconds=time.monotonic() - started)
         return seen.model_copy(update={"request": bounded_request(request_of(stand, asked))}), None
     broken = next(complaints(answer, scripts=stand.prompts.scripts), None)
-    verdict, reason = ("failed", broken.what) if broken else judge_isolated(lambda: judge(answer))
+    verdict, reason = _complained(broken) if broken else judge_isolated(lambda: judge(answer))
+    verdict = fault_or_weakness(stand, verdict, slot)
     seen = observation_of(stand, slot, verdict, reason, at=at, seconds=answer.seconds)
     details = {
         "request": bounded_request(answer.request),
@@ -81,6 +84,22 @@ def observe_answer(
         "measured": {**figures(answer), **seen.measured},
     }
     return Observation.model_validate({**dict(seen), **details}), answer
+
+
+def fault_or_weakness(stand: ProofContext, verdict: Verdict, slot: Slot | None = None) -> Verdict:
+    """Whose fault a wrong answer is. The plain questions of `smoke` are the control: of a model that answers them all
+    rightly, what is wrong elsewhere (JSON, tool calls, a long text) is the engine's fault; one that does not may be as
+    wrong there. `slot` is the question's own place."""
+    if verdict != "wrong":
+        return verdict
+    wrong = {(seen.rung, seen.check) for seen in stand.observations if seen.verdict == "wrong"}
+    shown = CONTROL & (wrong | ({(slot.rung, slot.check)} if slot else set()))
+    return "wrong" if stand.may_be_weak and shown else "failed"
+
+
+def _complained(broken: Complaint) -> Judgement:
+    """A small model repeats itself too, in sound pieces."""
+    return "wrong" if broken.guard == "loop" else "failed", broken.what
 
 
 def was_refused(error: EndpointError) -> bool:
@@ -137,6 +156,7 @@ def learn(stand: ProofContext, answer: Answer) -> None:
     prefill = seen.get("prefill_tokens_per_second") if computed >= _WITNESS_TOKENS else None
     decode = seen.get("decode_tokens_per_second") if (answer.completion_tokens or 0) >= 8 else None
     stand.rates.learn(prefill=prefill, decode=decode, prompt_tokens=computed)
+    stand.rates.at_least(computed, answer.completion_tokens or 0, answer.seconds)
 
 
 def figures(answer: Answer) -> dict[str, float]:
@@ -188,12 +208,13 @@ def request_of(stand: ProofContext, asked: SentQuestion) -> dict[str, Any]:
 
 
 def patience(stand: ProofContext, asked: SentQuestion) -> float:
-    """Four times the estimate and two minutes; an hour for a long prompt of which nothing is known."""
-    rates = stand.rates
-    if rates.prefill is None or rates.decode is None:
+    """Without a token: two minutes, and four times the longest estimate of what goes on unseen: reading, and writing
+    where the engine shows nothing of it. An hour for a long prompt of which nothing is known."""
+    writing = 0 if asked.stream or stand.endpoint.shows_tokens else asked.max_tokens
+    about = stand.rates.longest_seconds(asked.about_prompt_tokens, writing)
+    if about is None:
         return _LEAST_TIMEOUT_SECONDS if asked.about_prompt_tokens < 4_096 else _UNKNOWN_RATE_TIMEOUT_SECONDS
-    about = asked.about_prompt_tokens / rates.prefill + asked.max_tokens / rates.decode
-    return _LEAST_TIMEOUT_SECONDS + 4 * about
+    return _LEAST_TIMEOUT_SECONDS + 4 * min(about, _UNKNOWN_RATE_TIMEOUT_SECONDS)
 
 
 def _kept_message(message: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import LaunchError, RecordError, UsageError
 from upright.base.progress import utc_now
 from upright.facts.records.base import from_json
@@ -120,9 +121,10 @@ def step(
 
 def reason_to_step_back(before: Evidence, after: Evidence) -> str | None:
     """Why a change must not stay: something fails with it, or the budget left out what was proved before or is new."""
-    failed = next((observation for observation in after.observations if observation.verdict == "failed"), None)
-    if failed is not None:
-        return f"{failed.rung} {failed.check}: {failed.reason}"
+    earlier_wrong = {(seen.rung, seen.probe) for seen in before.observations if seen.verdict == "wrong"}
+    for seen in after.observations:
+        if seen.verdict == "failed" or (seen.verdict == "wrong" and (seen.rung, seen.probe) not in earlier_wrong):
+            return f"{seen.rung} {seen.check}: {seen.reason}"
     if not after.passed:
         return "nothing was proved"
     earlier = _left_out(before)
@@ -213,7 +215,7 @@ def recipe_of(directory: DeploymentDir, reference: str) -> Recipe:
     for path in sorted(directory.path.glob("recipe*.json")):
         try:
             if reference in _names(path):
-                return from_json(Recipe, path.read_bytes(), where=str(path))
+                return from_json(Recipe, file_bytes(path, own=True), where=str(path))
         except RecordError:
             continue  # one that is damaged is not the one
     raise LaunchError(f"{directory.name} has no recipe {reference}", hint="upright restart with a recipe of yours")
@@ -221,6 +223,6 @@ def recipe_of(directory: DeploymentDir, reference: str) -> Recipe:
 
 def _names(path: Path) -> tuple[str, ...]:
     """What a recipe's file is called: a newer upright reads an old one as another record, with another digest."""
-    content = path.read_bytes()
+    content = file_bytes(path, own=True)
     recipe = from_json(Recipe, content, where=str(path))
     return recipe.reference, f"{Recipe.kind}:{parse_json(content).get('digest')}"

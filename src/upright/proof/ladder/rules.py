@@ -14,6 +14,8 @@ from upright.proof.ladder.schemas import misfit
 
 Rule = Callable[[str, Any], str | None]
 
+_QUOTE = 80
+"""Characters of an answer that a reason repeats."""
 QUICK_RULES = ("says", "number", "json", "schema")
 """Rules that take no time; code would have to be run."""
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
@@ -32,16 +34,16 @@ def says(text: str, expect: Any) -> str | None:
     """Every expected phrase occurs, whatever the case."""
     phrases = expect if isinstance(expect, list) else [expect]
     missing = [phrase for phrase in phrases if str(phrase).lower() not in text.lower()]
-    return f"does not say {missing[0]!r}" if missing else None
+    return f"does not say {missing[0]!r}: {quoted(text)}" if missing else None
 
 
 def number(text: str, expect: Any) -> str | None:
     """The last number of the answer is the expected one."""
     numbers = _NUMBER.findall(text)
     if not numbers:
-        return "no number in the answer"
+        return f"no number in {quoted(text)}"
     last = float(numbers[-1].replace(",", ""))
-    return None if last == float(expect) else f"answered {numbers[-1]}, not {expect}"
+    return None if last == float(expect) else f"said {quoted(text)}, not {expect}"
 
 
 def json_object(text: str, expect: Any) -> str | None:
@@ -105,12 +107,18 @@ def code_block(text: str) -> str:
     return fence[1] if fence else text
 
 
+def quoted(text: str) -> str:
+    """What was said, in a few words: how it begins and how it ends."""
+    said = " ".join(text.split())
+    return repr(said if len(said) <= _QUOTE else f"{said[: _QUOTE // 2].rstrip()} … {said[-_QUOTE // 2 :].lstrip()}")
+
+
 def _parsed(text: str) -> tuple[Any, str | None]:
     fenced = _FENCE.match(text)
     try:
         return parse_json(fenced[1] if fenced else text), None
     except ValueError as error:
-        return None, f"not JSON: {error}"
+        return None, f"not JSON: {quoted(text)} ({error})"
 
 
 RULES: dict[str, Rule] = {

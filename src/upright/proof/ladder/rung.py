@@ -20,6 +20,9 @@ from upright.proof.ladder.prompts import PromptSet, prompt_set
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch.footprint import FootprintMeter
 
+ABLE_PARAMETERS = 7_000_000_000
+"""A model of this size that is wrong about the set's questions is served wrongly (assumed)."""
+
 
 @dataclass(frozen=True)
 class SoakOptions:
@@ -80,6 +83,8 @@ class ProofTarget:
     engine_version: str | None = None
     recipe: Recipe | None = None
     deployment: Deployment | None = None
+    parameters: int | None = None
+    """Of the model; None if they are not known."""
     bits: tuple[float, ...] = ()
     """Bits of a weight, and of a value in the KV cache; empty if they are not known."""
     residuals: Residuals | None = None
@@ -111,6 +116,12 @@ class ProofContext:
     @property
     def prompts(self) -> PromptSet:
         return self.options.questions
+
+    @property
+    def may_be_weak(self) -> bool:
+        """Whether the model's size leaves it open that it does not know a right answer."""
+        small = self.target.parameters is None or self.target.parameters < ABLE_PARAMETERS
+        return small and not self.prompts.taught
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -26,6 +27,7 @@ def server_target(endpoint: Endpoint, context_tokens: int | None = None) -> Proo
         users=_whole(props.get("total_slots")) or 1,
         engine=engine,
         engine_version=version,
+        parameters=_whole(meta.get("n_params")) if isinstance(meta := card.get("meta"), dict) else None,
     )
 
 
@@ -39,9 +41,12 @@ def key_in(variable: str | None) -> str | None:
 
 
 @contextmanager
-def server_endpoint(base_url: str, model: str | None, key_env: str | None) -> Iterator[Endpoint]:
-    """Where no model is named: the only one that it serves."""
-    with Endpoint(base_url, model or "", key=key_in(key_env)) as endpoint:
+def server_endpoint(
+    base_url: str, model: str | None, key_env: str | None, budget_seconds: float | None = None
+) -> Iterator[Endpoint]:
+    """Where no model is named: the only one that it serves. The budget runs from here on."""
+    with Endpoint(base_url, model or "", key=key_in(key_env), watched=True) as endpoint:
+        endpoint.ends = None if budget_seconds is None else time.monotonic() + budget_seconds
         if not endpoint.model:
             names = endpoint.models()
             if len(names) != 1:

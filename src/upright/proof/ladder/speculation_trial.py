@@ -192,7 +192,7 @@ class _Trying:
             restart(self.directory, life.recipe)
         except LaunchError as error:
             diagnosis = diagnose_deployment(self.directory, LocalHost())
-            cause = diagnosis.cause.cause if diagnosis.cause else error.message
+            cause = diagnosis.likeliest.cause if diagnosis.likeliest else error.message
             life.code = diagnosis.code
             self._fell(life, "fell", f"it does not start: {cause}" + (f" ({diagnosis.code})" if diagnosis.code else ""))
         life.cache = engine_cache(self.directory)

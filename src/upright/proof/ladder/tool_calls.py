@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.facts.records.evidence import Verdict
 from upright.proof.ladder.observing import Judgement
 from upright.proof.ladder.prompts import Dialogue, ExpectedCall, PromptSet
 from upright.proof.ladder.rules import says
@@ -20,21 +21,24 @@ def judge_calls(
     calls = answer.tool_calls
     if len(calls) != len(expected):
         names = ", ".join(str(call["function"].get("name")) for call in calls) or "no call"
-        return (
-            "failed",
-            f"{names}, where {', '.join(expected_call.name for expected_call in expected) or 'a text'} belongs",
-        )
+        belongs = ", ".join(expected_call.name for expected_call in expected) or "a text"
+        return _whose(dialogue, bool(calls)), f"{names}, where {belongs} belongs"
     for call, wanted in zip(calls, expected, strict=True):
         if wrong := _call_wrong(call, wanted, dialogue, prompts):
-            return "failed", wrong
+            return "wrong", wrong
     if expected and answer.finish_reason not in ("tool_calls", "stop"):
         return "failed", f"finish_reason is {answer.finish_reason}"
     if not expected and dialogue.says is not None and (wrong := says(answer.text, dialogue.says)):
-        return "failed", wrong
+        return "wrong", wrong
     call_texts = [
         f"{expected_call.name}({json.dumps(expected_call.arguments, ensure_ascii=False)})" for expected_call in expected
     ]
     return "passed", "; ".join(call_texts)[:160] or f"says {dialogue.says}"
+
+
+def _whose(dialogue: Dialogue, called: bool) -> Verdict:
+    """To call when a call is required, and not to when none is allowed, is the engine's to see to."""
+    return "failed" if dialogue.choice == ("none" if called else "required") else "wrong"
 
 
 def _call_wrong(call: dict[str, Any], wanted: ExpectedCall, dialogue: Dialogue, prompts: PromptSet) -> str | None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import open_file
 from upright.base.errors import EngineError
 from upright.base.host import NEUTRAL_FOLDER, passed_environment, with_absolute_program
 from upright.engines import advisories, engine_named
@@ -26,9 +27,14 @@ from upright.engines.facets.finding import PackageFinding
 from upright.engines.facets.proof import ParserInPython, ParserOfProgram
 from upright.facts.catalog.recorded_architectures import missing_architecture
 from upright.facts.catalog.recorded_flags import RecordedFlags, nearest_flags, recorded_flags
-from upright.facts.records.check import Judge, RecipeCheck, Refusal
+from upright.facts.records.box import Box
+from upright.facts.records.check import Judge, RecipeCheck, Refusal, StartAnswer
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import KEY_CONFIG, KEY_FILE, Recipe, Setting
+from upright.serving.check.image_here import image_here
 from upright.serving.check.payload import parser
+from upright.serving.check.start_code import check_start
 
 PATIENCE_SECONDS = 300
 _LEADS = ("-m",)
@@ -45,17 +51,30 @@ class _Verdict:
     remarks: tuple[str, ...] = ()
 
 
-def check(recipe: Recipe, *, program: str | None = None) -> RecipeCheck:
+@dataclass(frozen=True)
+class DeepCheck:
+    """That the start code is asked too, and for what; a recipe alone does not tell the card or its free memory."""
+
+    model: Model | None = None
+    box: Box | None = None
+    plan: Plan | None = None
+
+
+def check(recipe: Recipe, *, program: str | None = None, deep: DeepCheck | None = None) -> RecipeCheck:
     """`program` is the engine to ask: an interpreter or virtual environment with it, or its own program."""
     settings = tuple(setting for setting in recipe.arguments if setting.name not in _LEADS)
     asked = program or (recipe.program if recipe.installed else None)
     known = engine_named(recipe.engine).proof.parser
-    if asked is None or known is None:
+    start = _start(recipe, asked, deep) if deep is not None else None
+    if start is not None and start.asked_version is not None:
+        verdict = _start_verdict(recipe, start, asked or "")
+    elif asked is None or known is None:
         verdict = _recorded(recipe, settings)
     elif isinstance(known, ParserInPython):
         verdict = _ask_python(recipe, known, settings, _interpreter(asked))
     else:
         verdict = _ask_program(known, settings, asked)
+    here = image_here(recipe)
     return RecipeCheck(
         made_from=(recipe.reference,),
         engine=recipe.engine,
@@ -64,9 +83,38 @@ def check(recipe: Recipe, *, program: str | None = None) -> RecipeCheck:
         judged_by=verdict.by,
         judged_version=verdict.version,
         settings=len(settings),
-        refusals=(*verdict.refusals, *_forbidden(recipe), *_holes(recipe), *_unknown_model(recipe)),
-        remarks=(*verdict.remarks, *_not_judged(recipe), *constraint_notes(recipe), *advisories.notes(recipe)),
+        refusals=(*verdict.refusals, *_forbidden(recipe), *_holes(recipe), *_unknown_model(recipe), *here.refusals),
+        remarks=(
+            *verdict.remarks,
+            *here.remarks,
+            *_not_judged(recipe),
+            *constraint_notes(recipe),
+            *advisories.notes(recipe),
+        ),
+        start=start,
     )
+
+
+def _start(recipe: Recipe, asked: str | None, deep: DeepCheck) -> StartAnswer:
+    engine = engine_named(recipe.engine)
+    if engine.proof.start_code is None:
+        raise EngineError(f"{engine.title}'s start code cannot be asked: nobody wrote a stand-in of a GPU for it")
+    if asked is None:
+        raise EngineError(
+            f"{engine.title} is not on this machine: its own start code is to judge",
+            hint="name an interpreter that has it with --with",
+        )
+    place = _interpreter(asked)
+    return check_start(recipe, engine.proof.start_code, place, model=deep.model, box=deep.box, plan=deep.plan)
+
+
+def _start_verdict(recipe: Recipe, start: StartAnswer, asked: str) -> _Verdict:
+    """Start code begins with the parser, which on a machine without a GPU can judge nothing by itself."""
+    name = f"{recipe.engine} {start.asked_version}"
+    where = f" ({start.file}:{start.line})" if start.file else ""
+    refused = (Refusal(setting=name, message=f"{start.sentence}{where}"),) if start.verdict == "refuses" else ()
+    by = f"the start code of {name} in {_interpreter(asked)}"
+    return _Verdict("parser", by, start.asked_version, refused, _other_version(recipe, start.asked_version))
 
 
 def _forbidden(recipe: Recipe) -> Iterator[Refusal]:
@@ -148,7 +196,7 @@ def _ask_python(recipe: Recipe, known: ParserInPython, settings: tuple[Setting, 
     if line and line[0][0] in known.leads:
         line[0] = line[0][1:]
     line = [arguments for arguments in line if arguments]
-    script = Path(parser.__file__).read_text()
+    script = Path(parser.__file__).read_text(encoding="utf-8")
     done = _run([interpreter, "-c", script, str(known.payload)], json.dumps([line]))
     try:
         refused = parse_json(done.stdout)[0]
@@ -203,7 +251,7 @@ def _interpreter(where: str) -> str:
         return str(path / "bin" / "python")
     program = Path(shutil.which(where) or where)
     try:
-        with program.open("rb") as file:
+        with open_file(program) as file:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise EngineError(f"{where} cannot be read: {error.strerror}") from None
@@ -252,7 +300,8 @@ def _other_version(recipe: Recipe, version: str | None) -> tuple[str, ...]:
 def _run(argv: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            with_absolute_program(argv), input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
+            with_absolute_program(argv), input=text, capture_output=True,
+            encoding="utf-8", errors="replace", timeout=PATIENCE_SECONDS,
             check=False, env=passed_environment(os.environ, "engine"), cwd=NEUTRAL_FOLDER,
         )  # fmt: skip
     except OSError as error:

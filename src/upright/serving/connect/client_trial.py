@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 
 from upright.base.errors import EndpointError
 from upright.facts.records.base import Part
 from upright.serving.connect.client_settings import ClientSettings
 from upright.serving.connect.first_requests import FirstRequest, first_request, first_requests, request_body
+from upright.serving.connect.requirements import client_verdict, requirements_of
 from upright.serving.connect.responses_stream import responses_faults
 from upright.serving.connect.streams import anthropic_faults, anthropic_overlaps, events_of, object_of, openai_faults
 from upright.serving.endpoint.client import Endpoint
 
-_PER_TOKEN = 4
+CHARACTERS_A_TOKEN = 4
 """Characters of a token, where the engine has not counted: English with the vocabularies of large models."""
 _PATIENCE_SECONDS = 900
 _COUNTED = re.compile(
@@ -43,29 +45,47 @@ class ClientTrial(Part):
     """The client's argument by which the request was made small enough; None for the ordinary request."""
 
 
-def try_settings(settings: ClientSettings, key: str, *, variant: str | None = None) -> ClientTrial:
-    """As the client would ask; EndpointError if nothing answers there, or another model does."""
+def try_settings(
+    settings: ClientSettings, key: str, *, variant: str | None = None, verdicts: Mapping[str, str] | None = None
+) -> ClientTrial:
+    """As the client would ask; `verdicts` are those of the rung `clients`, if it was climbed. EndpointError if nothing
+    answers there, or another model does."""
     root = settings.base_url.removesuffix("/v1") if settings.protocol == "openai" else settings.base_url
-    row = first_request(settings.client, variant)
     with Endpoint(root, settings.model, key=key, timeout_seconds=_PATIENCE_SECONDS) as endpoint:
         served = endpoint.models()
         if settings.model not in served:
             raise EndpointError(f"{root} serves {', '.join(served) or 'nothing'}, not {settings.model}")
-        if (trial := _too_long_to_send(row, settings)) is not None:
-            return trial
-        begun = time.monotonic()
-        try:
-            lines = endpoint.raw_lines(row.path, request_body(row, settings.model))
-        except EndpointError as error:
-            if error.status is None or error.status in (401, 403) or error.status >= 500:
-                raise
-            return _refused(row, settings, error)
-        return _judged(row, settings, lines, time.monotonic() - begun)
+        return tried(endpoint, settings, verdicts or {}, variant=variant)
+
+
+def tried(
+    endpoint: Endpoint, settings: ClientSettings, verdicts: Mapping[str, str], *, variant: str | None = None
+) -> ClientTrial:
+    """The one judgement of a client: its own first prompt fits and is answered, and every check that it needs held."""
+    trial = _first_answer(endpoint, settings, first_request(settings.client, variant))
+    standing = client_verdict(requirements_of(settings.client), verdicts)
+    if standing.outcome != "does not":
+        return trial
+    why = f"the checks that it needs and that did not hold: {', '.join(standing.words)}"
+    return trial.model_copy(update={"works": False, "why": (*trial.why, why)})
+
+
+def _first_answer(endpoint: Endpoint, settings: ClientSettings, row: FirstRequest) -> ClientTrial:
+    if (trial := _too_long_to_send(row, settings)) is not None:
+        return trial
+    begun = time.monotonic()
+    try:
+        lines = endpoint.raw_lines(row.path, request_body(row, settings.model), timeout_seconds=_PATIENCE_SECONDS)
+    except EndpointError as error:
+        if error.status is None or error.status in (401, 403) or error.status >= 500:
+            raise
+        return _refused(row, settings, error)
+    return _judged(row, settings, lines, time.monotonic() - begun)
 
 
 def _too_long_to_send(row: FirstRequest, settings: ClientSettings) -> ClientTrial | None:
     """Nothing is gained by prefilling what cannot fit: fewer tokens than a sixth of its characters no model makes."""
-    least = (row.characters or 0) // (_PER_TOKEN + 2)
+    least = (row.characters or 0) // (CHARACTERS_A_TOKEN + 2)
     if least + settings.output_tokens <= settings.context_tokens:
         return None
     return _too_long(row, settings, None)
@@ -100,7 +120,7 @@ def _judged(row: FirstRequest, settings: ClientSettings, lines: list[str], secon
 
 
 def _too_long(row: FirstRequest, settings: ClientSettings, tokens: int | None) -> ClientTrial:
-    prompt = tokens or (row.characters or 0) // _PER_TOKEN
+    prompt = tokens or (row.characters or 0) // CHARACTERS_A_TOKEN
     about = f"{prompt:,}" if tokens else f"about {prompt:,}"
     why = (
         f"its first prompt has {about} tokens ({row.characters:,} characters, {row.tools} tools), and of the "
@@ -109,7 +129,7 @@ def _too_long(row: FirstRequest, settings: ClientSettings, tokens: int | None) -
     advice = [f"serve at least {_least_context(prompt):,} tokens: upright up MODEL --context {_rounded(prompt)}"]
     smaller = (other for other in first_requests() if other.client == row.client and other.variant != row.variant)
     advice += [
-        f"or {settings.program} {other.variant}: about {other.characters // _PER_TOKEN:,} tokens"
+        f"or {settings.program} {other.variant}: about {other.characters // CHARACTERS_A_TOKEN:,} tokens"
         for other in smaller
         if other.variant and other.characters
     ]

@@ -43,7 +43,7 @@ class FirstRequest(Part):
 
 @cache
 def first_requests() -> tuple[FirstRequest, ...]:
-    rows = from_yaml(files("upright.serving.connect").joinpath("first_requests.yaml").read_text())
+    rows = from_yaml(files("upright.serving.connect").joinpath("first_requests.yaml").read_text(encoding="utf-8"))
     return tuple(FirstRequest.model_validate(row) for row in rows)
 
 

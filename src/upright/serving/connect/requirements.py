@@ -10,6 +10,9 @@ from typing import Literal
 
 from upright.base.yaml12 import from_yaml
 from upright.facts.records.base import Part
+from upright.facts.records.evidence import Evidence
+from upright.facts.records.recipe import Recipe
+from upright.facts.store import DeploymentDir
 
 Outcome = Literal["works", "works with settings", "does not"]
 
@@ -41,8 +44,20 @@ class ClientVerdict:
 
 @cache
 def all_requirements() -> tuple[ClientRequirements, ...]:
-    rows = from_yaml(files("upright.serving.connect").joinpath("needs.yaml").read_text())
+    rows = from_yaml(files("upright.serving.connect").joinpath("needs.yaml").read_text(encoding="utf-8"))
     return tuple(ClientRequirements.model_validate(row) for row in rows)
+
+
+def requirements_of(client: str) -> ClientRequirements:
+    return next(row for row in all_requirements() if row.client == client)
+
+
+def proved_checks(directory: DeploymentDir) -> dict[str, str]:
+    """The verdicts of the rung `clients` in the last climb, if it was of the recipe that runs."""
+    if not directory.has(Evidence):
+        return {}
+    running, seen = directory.read(Recipe).reference, directory.read(Evidence).of("clients")
+    return {observation.check: observation.verdict for observation in seen if observation.subject == running}
 
 
 @cache

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_text
 from upright.base.errors import UsageError
 from upright.facts.store import resolve_inside, write_atomically
 from upright.serving.connect.client_settings import ClientSettings
@@ -39,7 +40,7 @@ def write_settings(settings: ClientSettings, path: Path | None = None) -> Path:
 
 def _content(path: Path) -> str | None:
     try:
-        return path.read_text()
+        return file_text(path)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal, NamedTuple
 
+from upright.base.bounds.files import open_file
 from upright.facts import catalog
 from upright.facts.catalog.rows.failure import SPECIFICITY_ORDER, FailureRow
-from upright.facts.records.diagnosis import Diagnosis, Finding, RankedCause, Sighting
+from upright.facts.records.diagnosis import (
+    CERTAIN,
+    MOST_POSSIBILITIES,
+    Diagnosis,
+    Finding,
+    RankedCause,
+    Severity,
+    Sighting,
+)
 from upright.facts.records.recipe import Recipe
 from upright.serving.diagnose import lines, milestones
 from upright.serving.diagnose.excerpt import (
@@ -24,8 +33,9 @@ from upright.serving.diagnose.excerpt import (
     suggested_row,
 )
 from upright.serving.diagnose.free_text import rows_in_free_text, without_context
+from upright.serving.diagnose.parts import goes_on, likely_parts
 from upright.serving.diagnose.remedies import already_applied, fill_placeholders, remedies_for_line
-from upright.serving.diagnose.scan import HEAD_BYTES, Hit, Scan, scan
+from upright.serving.diagnose.scan import HEAD_BYTES, OUTLASTING, Hit, Scan, scan
 
 _WEIGHT = {"fatal": 0, "crash": 0, "corruption": 0, "hang": 0, "request": 1, "symptom": 2, "slow": 3, "information": 4}
 _FAILURE = 2
@@ -60,14 +70,14 @@ class LogContext:
 
 
 def diagnose_file(log: Path, *, subject: str | None = None, around: LogContext | None = None) -> Diagnosis:
-    with log.open("rb") as stream:
+    with open_file(log) as stream:
         return diagnose(stream, subject=subject or str(log), around=around)
 
 
 def diagnose(log: BinaryIO, *, subject: str, around: LogContext | None = None) -> Diagnosis:
     """One pass; a second one over a part of it only for a cause that no row knows, so `log` must be seekable."""
     around = around or LogContext()
-    rows = [row for row in catalog.failures() if row.where not in ("answer", "evidence", "frame", "words")]
+    rows = [row for row in catalog.failures() if row.where not in ("answer", "evidence", "frame", "words", "part")]
     seen = scan(log, rows)
     engine = around.engine or milestones.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
@@ -77,36 +87,19 @@ def diagnose(log: BinaryIO, *, subject: str, around: LogContext | None = None) -
     ending = _ending(seen, rows, around)
     hits += [ending] if ending is not None and _hangs(ending, seen, around) else []
     hits.sort(key=lambda hit: _order(hit, around))
-    cause = hits[0] if hits and _is_failure(hits[0]) else None
-    failed = cause is not None or bool(around.failed) or seen.dying is not None or bool(_unanswered(seen))
-    known = cause is not None and cause.row.severity != "symptom"
     stood = _stood(seen) if around.stood is None else around.stood
-    pieces: tuple[Sighting, ...] = (cause.first,) if cause is not None and known else ()
-    if failed and not known:
-        pieces = excerpt(log, seen, around.reason)
-        if place := engine_part_hit(log, seen, catalog.failures()):
-            cause, known = place, True
-            hits.insert(0, place)
-    elif not failed and stood is False:
-        pieces = last_lines(seen)
-    if not known and (cut := cut_traceback_hit(seen, catalog.failures())):
-        cause, known, failed, pieces = cut, True, True, (cut.first,)
-        hits.insert(0, cut)
-    report = rows_in_free_text(seen, hits, catalog.failures()) if stood is None else []
-    if report and (
-        cause is None or not known or SPECIFICITY_ORDER[report[0].row.tells] < SPECIFICITY_ORDER[cause.row.tells]
-    ):
-        cause, known, failed, pieces = report[0], True, True, (report[0].first,)
-        hits = [*report, *(hit for hit in hits if hit.row not in [spoken.row for spoken in report])]
+    verdict = _judged(log, seen, hits, around, stood)
+    failed, hits = verdict.failed, verdict.hits
     return Diagnosis(
         subject=subject,
         engine=engine,
         failed=failed,
         stood=stood,
-        code=cause.row.id if cause is not None and known else _slowed(hits, quiet=not failed and stood is not False),
+        code=_code(verdict, stood),
+        certainty=verdict.certainty,
         findings=tuple(_finding(hit, engine, around.recipe, seen) for hit in hits),
-        excerpt=pieces,
-        row=suggested_row(pieces, engine) if failed and not known else None,
+        excerpt=verdict.pieces,
+        row=suggested_row(verdict.pieces, engine) if failed and _is_new(verdict) else None,
         log_lines=seen.lines,
         log_bytes=seen.bytes,
         starts=seen.starts,
@@ -119,14 +112,92 @@ def diagnose(log: BinaryIO, *, subject: str, around: LogContext | None = None) -
     )
 
 
+class _Verdict(NamedTuple):
+    """What the hits come to."""
+
+    hits: list[Hit]
+    """The cause, or the possibilities, first."""
+    failed: bool
+    certainty: Literal["cause", "possibly"] | None
+    pieces: tuple[Sighting, ...]
+
+
+def _judged(log: BinaryIO, seen: Scan, hits: list[Hit], around: LogContext, stood: bool | None) -> _Verdict:
+    """A line or a class that a row knows is the cause. Else where it was raised comes before what was said, and what a
+    log says before what a person writes; a warning explains only what is known to have failed."""
+    loud = [hit for hit in hits if _is_failure(hit) and not _is_quiet(hit)]
+    named = [hit for hit in loud if hit.row.severity != "symptom"]
+    failed = bool(loud) or bool(around.failed) or seen.dying is not None or _unanswered(seen)
+    if named and _certainty(named[0]) == "cause":
+        return _Verdict(_first(named[:1], hits), True, "cause", (named[0].first,))
+    rows = catalog.failures()
+    place = engine_part_hit(log, seen, rows) if failed else None
+    place = place or cut_traceback_hit(seen, rows)
+    words = rows_in_free_text(seen, hits, rows) if stood is None else []
+    warned = [replace(hit, quiet=False) for hit in hits if _is_quiet(hit) and hit.row.severity != "symptom"]
+    told = [hit for hit in named if hit.row.tells != "consequence"]
+    followed = [hit for hit in named if hit.row.tells == "consequence"]
+    possible = [*([place] if place else []), *told, *words, *followed, *(warned if failed else ())]
+    possible = _with_parts(possible, _parts(seen, hits, failed=failed, stood=stood))
+    if possible:
+        wide = failed and possible[0].row.where in ("frame", "part")
+        pieces = excerpt(log, seen, around.reason) if wide else (possible[0].first,)
+        return _Verdict(_first(possible, hits), True, "possibly", pieces)
+    slow = [hit for hit in hits if hit.row.severity == "slow"] if not failed and stood is None else []
+    if slow:
+        return _Verdict(_first(slow, hits), False, _certainty(slow[0]), (slow[0].first,))
+    pieces = excerpt(log, seen, around.reason) if failed else last_lines(seen) if stood is False else ()
+    return _Verdict(_first(loud, hits), failed, "possibly" if loud and loud[0].row.suspects else None, pieces)
+
+
+def _is_new(verdict: _Verdict) -> bool:
+    """Whether no row knows more than the part."""
+    return verdict.certainty is None or verdict.hits[0].row.where == "part"
+
+
+def _certainty(hit: Hit) -> Literal["cause", "possibly"]:
+    return "cause" if hit.row.knowledge in CERTAIN else "possibly"
+
+
+def _code(verdict: _Verdict, stood: bool | None) -> str | None:
+    """What answers: the cause, the first possibility, or what makes a run slow where nothing failed."""
+    slow = [hit.row.id for hit in verdict.hits if stood and not verdict.failed and hit.row.severity == "slow"]
+    named = [hit.row.id for hit in verdict.hits[:1] if verdict.certainty and hit.row.severity != "symptom"]
+    return next(iter([*named, *slow]), None)
+
+
+def _parts(seen: Scan, hits: Sequence[Hit], *, failed: bool, stood: bool | None) -> list[Hit]:
+    """None where a row knows that nothing failed, where a program says that it goes on, and where a symptom of that
+    part ranks causes of its own."""
+    harmless = any(hit.row.severity in OUTLASTING for hit in hits) or goes_on(seen)
+    if not failed and (stood is not None or harmless):
+        return []
+    parts = likely_parts(seen, catalog.failures(), of_an_engine=stood is not None)
+    ranking = {hit.row.part for hit in hits if hit.row.severity == "symptom" and hit.row.suspects}
+    return [] if parts and parts[0].row.part in ranking else parts
+
+
+def _with_parts(closer: list[Hit], parts: Sequence[Hit]) -> list[Hit]:
+    """What is left of so many possibilities goes to parts that nothing closer speaks of."""
+    known = {hit.row.part for hit in closer}
+    left = max(0, MOST_POSSIBILITIES - len(closer))
+    return [*closer, *[hit for hit in parts if hit.row.part not in known][:left]]
+
+
+def _first(chosen: Sequence[Hit], hits: Sequence[Hit]) -> list[Hit]:
+    """These, each once, and then the others."""
+    ordered = {hit.row.id: hit for hit in (*hits, *chosen)}
+    return [ordered[name] for name in dict.fromkeys(hit.row.id for hit in (*chosen, *hits))]
+
+
 def cause_in_log(log: Path, engine: str) -> str | None:
-    """`CODE: LINE`, or only the line if no row knows it: for whoever has seen an engine end, and must say why."""
+    """`CODE: LINE`, or only the line if nothing names the cause: for whoever saw an engine end, and must say why."""
     diagnosis = diagnose_file(log, around=LogContext(engine=engine, failed=True))
     loud = diagnosis.code is not None or any(milestones.complains(piece.text) for piece in diagnosis.excerpt)
     if not loud or not diagnosis.excerpt:
         return None
     line = lines.message_of(diagnosis.excerpt[-1].text)
-    return f"{diagnosis.code}: {line}" if diagnosis.code else line
+    return f"{diagnosis.code}: {line}" if diagnosis.certainty == "cause" else line
 
 
 def _told_apart(seen: Scan) -> list[Hit]:
@@ -211,7 +282,7 @@ def _order(hit: Hit, around: LogContext) -> tuple[int, int, int, int]:
     said inside; what falls because something else fell comes last, though its line often stands first."""
     outside = hit.first.where != "log"
     first = 0 if outside == (around.exit_code == _KILLED) else 1
-    weight = _WEIGHT[hit.row.severity]
+    weight = _WEIGHT[_severity(hit)]
     if hit.row.tells == "consequence":
         weight = max(weight, _WEIGHT["request"])
     return weight, first, SPECIFICITY_ORDER[hit.row.tells], hit.first.number or 0
@@ -227,9 +298,13 @@ def _is_failure(hit: Hit) -> bool:
     return _WEIGHT[hit.row.severity] <= _FAILURE
 
 
-def _slowed(hits: Sequence[Hit], *, quiet: bool) -> str | None:
-    """Where nothing failed: what makes it slow is what there is to say."""
-    return next((hit.row.id for hit in hits if quiet and hit.row.severity == "slow"), None)
+def _is_quiet(hit: Hit) -> bool:
+    """A warning, or a line for information, and not of a request: those are often logged so though they are lost."""
+    return hit.quiet and _WEIGHT[hit.row.severity] in (_WEIGHT["crash"], _WEIGHT["symptom"])
+
+
+def _severity(hit: Hit) -> Severity:
+    return "information" if _is_quiet(hit) else hit.row.severity
 
 
 def _unanswered(seen: Scan) -> bool:
@@ -260,16 +335,25 @@ def _finding(hit: Hit, engine: str | None, recipe: Recipe | None, seen: Scan) ->
     return Finding(
         code=row.id,
         title=fill_placeholders(row.title, hit.words),
-        severity=row.severity,
+        severity=_severity(hit),
         cause=fill_placeholders(row.cause, hit.words),
         when=row.when,
         causes=_ranked(row, seen),
+        knows=row.knowledge,
+        part=row.part,
+        test=_test(row),
         seen=hit.first,
         count=hit.count,
         ranks=tuple(hit.ranks),
         remedies=tuple(remedy for remedy in remedies if recipe is None or not already_applied(recipe, remedy)),
         sources=row.sources,
     )
+
+
+def _test(row: FailureRow) -> str | None:
+    """What decides whether a possibility is the one: of its part, if it says none itself."""
+    part = row if row.test is not None else catalog.failing_part(row.part)
+    return part.test if part is not None and row.knowledge not in CERTAIN else None
 
 
 def _ranked(row: FailureRow, seen: Scan) -> tuple[RankedCause, ...]:

@@ -48,7 +48,7 @@ _PROGRAMS = re.compile(
 
 def rows_in_free_text(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow]) -> list[Hit]:
     """The likeliest first, then what is told as plainly. Nothing if it tells of nothing that a row knows."""
-    report = _report(seen)
+    report = report_in(seen)
     if report is None:
         return []
     speaking = _speaking([row for row in rows if row.where == "words"], report)
@@ -61,7 +61,7 @@ def rows_in_free_text(seen: Scan, hits: Sequence[Hit], rows: Iterable[FailureRow
 
 def without_context(seen: Scan, hits: Sequence[Hit]) -> list[Hit]:
     """Of a report, the rows that are borne out by more than a command, or what was tried in vain or works."""
-    report = _report(seen)
+    report = report_in(seen)
     if report is None:
         return list(hits)
     said = (*report.complaints, *report.setting, " ".join(report.complaints))
@@ -74,8 +74,8 @@ def without_context(seen: Scan, hits: Sequence[Hit]) -> list[Hit]:
     ]
 
 
-def _report(seen: Scan) -> UserReport | None:
-    """None if it is too long for a report, or mostly a program's."""
+def report_in(seen: Scan) -> UserReport | None:
+    """What a person wrote; None if it is too long for a report, or mostly a program's."""
     if not seen.head.strip() or seen.bytes > HEAD_BYTES:
         return None
     written = [_HEADING.sub("", line) for line in seen.head[:LONGEST_REPORT].splitlines() if line.strip()]

@@ -50,6 +50,7 @@ _LEVEL = re.compile(
 )
 _LOW_LEVEL = re.compile(
     r"^(?:\([^)]*\) ?)*(?:\[[^\]]*\] ?)?(?:WARNING|INFO|DEBUG)\b|^\d+\.\d\d\.\d{3}\.\d{3} [IWD] "
+    r"|^.{0,80}\bNCCL INFO "
     r"|^(?!.{0,120}\b(?:ERROR|CRITICAL)\b).{0,80}?(?<!NCCL)[ \[:-](?:WARN(?:ING)?|INFO|DEBUG)[\]:, ]"
     r"|^(?:\S+:\d+: )?\S*[Ww]arning: |^(?:\[rank\d+\]: ?)?\[?W\d\d?-?\d\d[ T]"
 )
@@ -119,6 +120,11 @@ def message_of(text: str) -> str:
 def starts_a_line(text: str) -> bool:
     """Whether a program began a line here: of a line that was broken in two, the second half has no such beginning."""
     return any(pattern.match(text) for pattern in (*_RANKS, _LEVEL, _GLOG)) or _ENVELOPES.match(text) is not None
+
+
+def is_quiet(text: str) -> bool:
+    """Whether it was logged as a warning or for information."""
+    return _LOW_LEVEL.search(text) is not None
 
 
 def is_harmless(text: str) -> bool:

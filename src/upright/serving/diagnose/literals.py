@@ -48,7 +48,9 @@ class PatternPrefilter:
                 self.always.append(number)
             else:
                 wanted += [(number, way) for way in ways]
-        self.first_texts = {number: [way[0] for owner, way in wanted if owner == number] for number, _ in wanted}
+        self.first_texts: dict[int, list[str]] = {}
+        for number, way in wanted:
+            self.first_texts.setdefault(number, []).append(way[0])
         self.needles: dict[bytes, list[tuple[int, tuple[bytes, ...]]]] = {
             needle.encode(): [(number, tuple(text.encode() for text in way)) for number, way in behind]
             for needle, behind in _cover(wanted).items()

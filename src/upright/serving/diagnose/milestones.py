@@ -68,8 +68,12 @@ def shows_serving(text: str) -> bool:
 
 def complains(text: str) -> bool:
     """Whether it looks like a cause: an exception or a complaint, and not the echo of one."""
-    raised = EXCEPTION.search(message_of(text)) or _any_of("complaint", _COMPLAINT).search(text)
-    return bool(raised) and not _any_of("echo", _ECHO).search(text)
+    return bool(EXCEPTION.search(message_of(text)) or says_failed(text)) and not _any_of("echo", _ECHO).search(text)
+
+
+def says_failed(text: str) -> bool:
+    """Whether it is worded as a complaint, whatever level a program that passes it on gave it."""
+    return _any_of("complaint", _COMPLAINT).search(text) is not None
 
 
 @cache

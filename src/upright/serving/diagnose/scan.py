@@ -34,7 +34,7 @@ _STEPS_AT_FIRST = 12_000_000
 _STEPS_A_BYTE, _STEPS_A_LINE, _STEPS_A_SENTENCE, _STEPS_A_NEEDLE = 3, 4, 60, 40
 _STEPS_A_LOOK, _STEPS_A_PATTERN = 3000, 1000
 _NEEDLES_A_STEP = 20
-_OUTLASTING = ("information", "slow", "hang", "corruption")
+OUTLASTING = ("information", "slow")
 """What may still be true of an engine that is ready."""
 _DIGITS = b"0123456789"
 _NUMBERS_MATTER = re.compile(
@@ -55,6 +55,8 @@ class Hit:
     """What the pattern's named parts held in the first line."""
     count: int = 0
     ranks: dict[str, None] = field(default_factory=dict)
+    quiet: bool = False
+    """Every line of it is a warning, or for information: that alone never ended an engine."""
 
 
 class Meaning(NamedTuple):
@@ -265,7 +267,7 @@ def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
         seen.starts += 1
     if "ready" in meaning.marks:  # whatever was said before, it did not end this start
         seen.errors, seen.dying, seen.ready, seen.ending = [], None, True, False
-        seen.hits = {code: hit for code, hit in seen.hits.items() if hit.row.severity in _OUTLASTING}
+        seen.hits = {code: hit for code, hit in seen.hits.items() if hit.row.severity in OUTLASTING}
     seen.beside |= meaning.beside
     seen.ending = seen.ending or "shutdown" in meaning.marks
     if seen.ending:  # what falls while it is taken down on request was not the cause of anything
@@ -273,8 +275,9 @@ def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
     for row in meaning.rows:
         hit = seen.hits.get(row.id)
         if hit is None:
-            hit = seen.hits[row.id] = Hit(row, _sighting(text, number, seen), _words(row, text))
+            hit = seen.hits[row.id] = Hit(row, _sighting(text, number, seen), _words(row, text), quiet=True)
         hit.count += 1
+        hit.quiet = hit.quiet and lines.is_quiet(text) and not milestones.says_failed(text)
         if len(hit.ranks) < _KEPT_RANKS and (rank := lines.rank_of(text)):
             hit.ranks[rank] = None
     if "death" in meaning.marks and seen.dying is None:

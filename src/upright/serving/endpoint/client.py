@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +23,8 @@ from upright.serving.endpoint.streaming import Assembly
 
 _CHAT = "/v1/chat/completions"
 _MOST_LINES = 200_000
+_LOOK_SECONDS = 10.0
+"""Between two looks at the engine's tokens."""
 _LONGEST_HOLD_SECONDS = 24 * 3600.0
 
 
@@ -119,7 +121,8 @@ class Endpoint:
     """A running server. The key travels in a header and appears in no message of ours.
 
     `timeout_seconds` is for a whole answer, or of one that is streamed for each piece of it; comments that keep a
-    connection open are no pieces.
+    connection open are no pieces. Where it is `watched`, the engine's own count of tokens is looked at meanwhile: as
+    long as it moves, a whole answer is waited for like a streamed one.
     """
 
     def __init__(
@@ -130,6 +133,7 @@ class Endpoint:
         key: str | None = None,
         timeout_seconds: float = 120,
         transport: httpx2.BaseTransport | None = None,
+        watched: bool = False,
     ) -> None:
         self.base_url = without_credentials(base_url).rstrip("/").removesuffix("/v1")
         self.model = model
@@ -140,6 +144,10 @@ class Endpoint:
             base_url=self.base_url, headers=headers, timeout=timeout_seconds, trust_env=False, transport=transport
         )
         self._timeout = timeout_seconds
+        self._watched = watched
+        self.ends: float | None = None
+        """No request goes on beyond this moment (monotonic), in whichever thread."""
+        self._shows_tokens: bool | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -218,7 +226,7 @@ class Endpoint:
         request = {"model": self.model, "messages": messages, "stream": True, **options}
         try:
             with (
-                bounds.time_limit(_LONGEST_HOLD_SECONDS, self._timeout) as clock,
+                bounds.time_limit(self._bounded(_LONGEST_HOLD_SECONDS), self._timeout) as clock,
                 self._http.stream("POST", _CHAT, json=request) as response,
             ):
                 for piece in bounds.raw_pieces(response):
@@ -245,17 +253,17 @@ class Endpoint:
         """Our end of the connection that the question went over; None if that is not known."""
         return self._whole("POST", path, body).local_port
 
-    def raw_lines(self, path: str, body: dict[str, Any]) -> list[str]:
+    def raw_lines(self, path: str, body: dict[str, Any], *, timeout_seconds: float | None = None) -> list[str]:
         """A stream's own lines, as they came."""
-        kept: list[str] = []
+        kept, patience = list[str](), timeout_seconds or self._timeout
         try:
-            with self._lines(path, body, self._timeout) as (lines, clock):
+            with self._lines(path, body, patience) as (lines, clock):
                 for line in lines:
                     kept.append(line.decode("utf-8", "replace"))
                     if len(kept) > _MOST_LINES:
                         raise self._beyond(path, bounds.ExceededError(f"sent more than {_MOST_LINES:,} lines"))
                     if line.startswith(b"data:"):
-                        clock.go_on(self._timeout)
+                        clock.go_on(patience)
         except _CutError as error:
             raise EndpointError(f"{self.base_url}{path} {error}") from None
         return kept
@@ -266,8 +274,9 @@ class Endpoint:
     ) -> Iterator[tuple[Iterator[bytes], bounds.Deadline]]:
         """The lines of a stream that was not refused, and the clock that ends it."""
         longest = bounds.answer_limit_seconds(patience_seconds, _asked_tokens(body))
-        request = self._http.build_request("POST", path, json=body, timeout=patience_seconds)
-        with bounds.time_limit(longest, patience_seconds) as clock:
+        request = self._http.build_request("POST", path, json=body, timeout=longest)
+        longest = self._bounded(longest)
+        with bounds.time_limit(longest, patience_seconds) as clock, self._watching(clock, patience_seconds):
             response = self._sent(path, request)
             try:
                 if response.status_code != 200:
@@ -292,13 +301,25 @@ class Endpoint:
         most_bytes: int = bounds.MOST_BYTES,
     ) -> _Reply:
         timeout = timeout_seconds or self._timeout
-        request = self._http.build_request(method, path, json=body, timeout=timeout)
-        return self._reply(path, request, timeout, most_bytes, refuse=True)
+        longest = bounds.answer_limit_seconds(timeout, _asked_tokens(body or {})) if self._watched and body else timeout
+        request = self._http.build_request(method, path, json=body, timeout=longest)
+        return self._reply(path, request, timeout, most_bytes, refuse=True, longest_seconds=longest)
 
     def _reply(
-        self, path: str, request: httpx2.Request, timeout_seconds: float, most_bytes: int, *, refuse: bool = False
+        self,
+        path: str,
+        request: httpx2.Request,
+        timeout_seconds: float,
+        most_bytes: int,
+        *,
+        refuse: bool = False,
+        longest_seconds: float | None = None,
     ) -> _Reply:
-        with bounds.time_limit(timeout_seconds):
+        longest = self._bounded(longest_seconds or timeout_seconds)
+        with (
+            bounds.time_limit(longest, timeout_seconds) as clock,
+            self._watching(clock, timeout_seconds) if longest > timeout_seconds else nullcontext(),
+        ):
             response = self._sent(path, request)
             port = _local_port(response)
             try:
@@ -314,6 +335,52 @@ class Endpoint:
             finally:
                 response.close()
         return _Reply(str(response.url), response.status_code, content, port)
+
+    def _bounded(self, seconds: float) -> float:
+        return seconds if self.ends is None else max(0.0, min(seconds, self.ends - time.monotonic()))
+
+    @contextmanager
+    def _watching(self, clock: bounds.Deadline, patience_seconds: float) -> Iterator[None]:
+        """The clock goes on while the engine's tokens move."""
+        if not self._watched:
+            yield
+            return
+        over = threading.Event()
+        pause = min(_LOOK_SECONDS, patience_seconds / 6)
+
+        def watch() -> None:
+            before: object = None
+            while not over.wait(pause):
+                moved = self._moved()
+                if before is not None and moved is not None and moved != before:
+                    clock.go_on(patience_seconds)
+                before = moved if moved is not None else before
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+
+    @property
+    def shows_tokens(self) -> bool:
+        """Whether an answer can be seen to come before it is whole."""
+        if self._shows_tokens is None:
+            self._shows_tokens = self._watched and self._moved() is not None
+        return self._shows_tokens
+
+    def _moved(self) -> object:
+        """Tokens read and written so far, as the engine counts them; None if it does not say."""
+        from upright.serving.endpoint.metrics import read_metrics
+        from upright.serving.endpoint.slots import read_slots
+
+        with suppress(EndpointError, TypeError, ValueError):
+            return read_slots(self._decoded(self._whole("GET", "/slots", timeout_seconds=_LOOK_SECONDS)))
+        with suppress(EndpointError):
+            seen = read_metrics(self._whole("GET", "/metrics", timeout_seconds=_LOOK_SECONDS).text)
+            return seen.prompt_tokens, seen.computed_tokens, seen.generation_tokens
+        return None
 
     def _sent(self, path: str, request: httpx2.Request) -> httpx2.Response:
         """Asked again once if a connection that was kept open turns out to be closed: servers close idle ones."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from upright.base import units
+from upright.base.bounds.files import open_file
 from upright.base.errors import FetchError, ReadError
 from upright.facts.records.base import Part
 from upright.models.reading.cache import snapshot
@@ -136,7 +137,7 @@ def _wrong(surveyed: FetchSurvey, files: list[ListedFile]) -> list[ListedFile]:
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while piece := file.read(_PIECE_BYTES):
             yield piece
 

@@ -81,7 +81,7 @@ def _others(folder: Path, needed_bytes: int) -> tuple[OtherDisk, ...]:
 
 def _mounts() -> list[Path]:
     try:
-        lines = Path("/proc/self/mounts").read_text().splitlines()
+        lines = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return []
     fields = [line.split() for line in lines]

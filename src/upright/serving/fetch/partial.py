@@ -10,6 +10,8 @@ import os
 import struct
 from pathlib import Path
 
+from upright.base.bounds.files import file_bytes
+
 CHUNK_BYTES = 32 << 20
 """The longest range of one request, and the most that a power cut costs each connection."""
 _MAGIC = b"upright1"
@@ -90,7 +92,7 @@ class PartialFile:
     def _remembered(self) -> list[int]:
         fresh = [0] * self.chunks
         try:
-            raw = self._counters_path.read_bytes()
+            raw = file_bytes(self._counters_path, own=True)
             if self.path.stat().st_size != self.size_bytes:
                 return fresh
         except OSError:

@@ -162,7 +162,7 @@ class _Tried:
         self.recipes.add(_words(recipe))
 
     def next(self, recipe: Recipe, diagnosis: Diagnosis) -> tuple[Remedy, Recipe] | None:
-        cause = diagnosis.cause
+        cause = diagnosis.likeliest
         for remedy in cause.remedies if cause is not None else ():
             step = (cause.code if cause else "", remedy.do, remedy.name)
             mover = self.movers.get(remedy.do)
@@ -244,7 +244,7 @@ def _given_up(directory: DeploymentDir, way: Attempts, diagnosis: Diagnosis | No
 
 
 def _why_no_more(diagnosis: Diagnosis) -> str:
-    cause = diagnosis.cause
+    cause = diagnosis.likeliest
     if cause is None:
         return "no row of the catalogue knows this failure"
     by_hand = [remedy for remedy in cause.remedies if remedy.do in _BY_HAND]

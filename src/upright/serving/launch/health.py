@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from upright.base.bounds.files import open_file
 from upright.base.errors import EndpointError, UnansweredError
 from upright.facts.records.deployment import Keeping, State
 from upright.facts.records.recipe import Recipe
@@ -107,7 +108,7 @@ class LogPulse:
 
     def _sentences(self) -> frozenset[str]:
         try:
-            with self.log.open("rb") as stream:
+            with open_file(self.log) as stream:
                 stream.seek(max(0, self.log.stat().st_size - _PULSE_BYTES))
                 tail = stream.read(_PULSE_BYTES).decode("utf-8", "replace")
         except OSError:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from upright.base.bounds.files import MOST_KEY_BYTES, file_text
 from upright.base.errors import LaunchError
 from upright.facts.store import DeploymentDir
 
@@ -75,12 +76,12 @@ def recipe_lock(directory: DeploymentDir) -> Iterator[None]:
     path = directory.path / "change"
     with _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
         if not ours:
-            who = path.read_text()
+            who = file_text(path, MOST_KEY_BYTES, errors="replace")
             raise LaunchError(
                 f"another recipe is being tried on {directory.name} by process {who or '(unknown)'}",
                 hint="wait until it is done; if it is ended, the next prove or bench goes back to the last good recipe",
             )
-        path.write_text(str(os.getpid()))
+        path.write_text(str(os.getpid()), encoding="ascii")
         yield
 
 

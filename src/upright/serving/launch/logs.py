@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from upright.base.bounds.files import open_file
 from upright.engines.log_progress import Pull, lines, progress_of_line, says_ready, with_times
 from upright.facts.records.deployment import RUNNING, Progress
 from upright.facts.store import DeploymentDir
@@ -124,7 +125,7 @@ class ProgressReader:
 
 def _opened(log: Path) -> BinaryIO | None:
     try:
-        return log.open("rb")
+        return open_file(log)
     except FileNotFoundError:
         return None
 

@@ -87,7 +87,7 @@ class _Stat:
 
 def _stat(pid: int) -> _Stat | None:
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()  # the command's name may hold spaces and brackets
@@ -97,4 +97,4 @@ def _stat(pid: int) -> _Stat | None:
 
 @cache
 def boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

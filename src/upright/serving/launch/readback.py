@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from upright.base.bounds.bounded_json import parse_json, read_limited
+from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_bytes, head_text
 from upright.base.errors import EndpointError
 from upright.base.progress import utc_now
 from upright.base.units import format_memory
@@ -41,7 +42,7 @@ def read_back(directory: DeploymentDir) -> Residuals:
 def residuals_of(directory: DeploymentDir) -> Residuals:
     """What it says now; the metrics and the processes only if it runs."""
     deployment, plan, recipe = directory.read(Deployment), directory.read(Plan), directory.read(Recipe)
-    text = directory.log.read_text(errors="replace") if directory.log.exists() else ""
+    text = head_text(directory.log) if directory.log.exists() else ""
     report = engine_named(recipe.engine).log.memory(text)
     asked = _ask(directory, deployment, recipe)
     process, least, why = _process(deployment, report)
@@ -73,7 +74,7 @@ class EngineCache:
 def engine_cache(directory: DeploymentDir) -> EngineCache:
     """The cache of the engine that runs now: tokens from its metrics, memory from its log."""
     deployment, recipe = directory.read(Deployment), directory.read(Recipe)
-    text = directory.log.read_text(errors="replace") if directory.log.exists() else ""
+    text = head_text(directory.log) if directory.log.exists() else ""
     report = engine_named(recipe.engine).log.memory(text)
     cache_bytes = [reading.value for reading in report.readings if reading.what == "kv_cache"]
     logged = report.of("kv_tokens")
@@ -95,7 +96,7 @@ def _edited(directory: DeploymentDir) -> bool:
 def _parents(path: Path) -> tuple[str, ...]:
     """What a kept recipe was made from; one that is damaged was made from nothing that is known."""
     try:
-        recipe = parse_json(read_limited(path))
+        recipe = parse_json(file_bytes(path, own=True))
     except (OSError, ValueError):
         return ()
     parents = recipe.get("made_from") if isinstance(recipe, dict) else None
@@ -210,7 +211,7 @@ _NAMES = ("Pss_Anon", "Pss_File", "Pss_Shmem")
 
 def _rollup(pid: int) -> dict[str, int] | None:
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
     pairs = (line.split(":", 1) for line in lines if line.startswith("Pss_"))

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from upright.base.bounds.files import file_text
 from upright.base.untrusted_text import on_one_line
 from upright.facts.records.deployment import Process
 from upright.serving.launch.processes import members
@@ -42,12 +43,12 @@ def dump(led_by: Process, into: Path) -> None:
     for pid in members(led_by)[:_MOST_PROCESSES]:
         name, letter = _state(pid)
         parts += [f"# process {pid} ({name}): {_STATES.get(letter, letter)}", _python_frames(pid), _kernel_waits(pid)]
-    into.write_text("\n".join(filter(None, parts))[:_MOST_CHARACTERS] + "\n")
+    into.write_text("\n".join(filter(None, parts))[:_MOST_CHARACTERS] + "\n", encoding="utf-8")
 
 
 def _state(pid: int) -> tuple[str, str]:
     try:
-        before, _, after = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
+        before, _, after = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
     except OSError:
         return "gone", "X"
     return on_one_line(before.partition("(")[2], 32), after.split()[0]
@@ -59,7 +60,9 @@ def _python_frames(pid: int) -> str:
         return ""
     command = [program, "dump", "--nonblocking", "--pid", str(pid)]
     try:
-        dumped = subprocess.run(command, capture_output=True, text=True, timeout=_DUMP_SECONDS, check=False)
+        dumped = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=_DUMP_SECONDS, check=False
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return dumped.stdout[: _MOST_CHARACTERS // 4] if dumped.returncode == 0 else ""
@@ -70,8 +73,8 @@ def _kernel_waits(pid: int) -> str:
     waits = []
     for task in sorted(Path(f"/proc/{pid}/task").glob("[0-9]*"))[:_MOST_THREADS]:
         try:
-            before, _, after = (task / "stat").read_text(errors="replace").rpartition(")")
-            place = (task / "wchan").read_text(errors="replace").strip("0 \n")
+            before, _, after = file_text(task / "stat", errors="replace").rpartition(")")
+            place = file_text(task / "wchan", errors="replace").strip("0 \n")
         except OSError:
             continue
         name = on_one_line(before.partition("(")[2], 32)

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from upright.base.bounds.files import open_file
 from upright.base.errors import EndpointError, HostError, StoreError, UnansweredError
 from upright.base.home import restrict_umask
 from upright.facts.records.deployment import RUNNING, Deployment
@@ -279,7 +280,7 @@ class Supervisor:
                 evidence = stacks.process_states(process)
                 stacks.dump(process, self.directory.path / stacks.FILE)
         self.broken = "; ".join((f"it hung: {self.deployment.reason}", *evidence[:1]))
-        with suppress(OSError), self.directory.log.open("a") as log:
+        with suppress(OSError), self.directory.log.open("a", encoding="utf-8") as log:
             log.writelines(f"upright: {line}\n" for line in (self.broken, *evidence))
 
     def _runs(self) -> bool:
@@ -297,7 +298,7 @@ class Supervisor:
             self.workers.look(self.deployment.process)
         if running and (trouble := self.guard.trouble()) is not None:
             self.out_of_memory, self.broken = True, trouble
-            with suppress(OSError), self.directory.log.open("a") as log:
+            with suppress(OSError), self.directory.log.open("a", encoding="utf-8") as log:
                 log.write(f"upright: {trouble}\n")  # where `diagnose` reads it
             return False
         return running
@@ -422,7 +423,7 @@ def last_log_line(log: Path, code: int | None) -> str:
 def _tail(log: Path) -> str:
     if not log.exists():
         return ""
-    with log.open("rb") as file:
+    with open_file(log) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return file.read().decode(errors="replace")
 

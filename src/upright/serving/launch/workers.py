@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
+from upright.base.bounds.files import open_file
 from upright.facts.records.deployment import Process
 from upright.facts.store import DeploymentDir
 from upright.serving.launch.processes import members
@@ -36,13 +37,13 @@ class WorkerRecorder:
             return
         self.pids |= dict.fromkeys(strangers)
         with suppress(OSError):
-            self.path.write_text("".join(f"{pid}\n" for pid in self.pids))
+            self.path.write_text("".join(f"{pid}\n" for pid in self.pids), encoding="ascii")
 
 
 def recorded_workers(directory: DeploymentDir) -> tuple[int, ...]:
     """Of its last start; nothing if nobody looked."""
     try:
-        with (directory.path / _FILE).open("rb") as file:
+        with open_file(directory.path / _FILE, own=True) as file:
             numbers = file.read(_LONGEST_BYTES).decode("ascii", "replace").split()
     except OSError:
         return ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import UsageError
 from upright.base.host import LocalHost
 from upright.facts.store import resolve_inside, write_inside
@@ -19,7 +20,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> list[str]:
     try:
         for path, text in files.items():
             file = resolve_inside(folder / path, folder)
-            if path.startswith(("prometheus.yml", "rules/")) and file.exists() and file.read_bytes() != text.encode():
+            if path.startswith(("prometheus.yml", "rules/")) and file.exists() and file_bytes(file) != text.encode():
                 changed.append(path)
             write_inside(file, text, folder)
         for old in (folder / "targets").glob("upright*.json"):

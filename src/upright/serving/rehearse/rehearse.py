@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from upright.base.bounds.files import head_text
 from upright.base.errors import EngineError, LaunchError
 from upright.base.host import Host, LocalHost, passed_environment
 from upright.base.progress import Tell
@@ -123,7 +124,7 @@ def _hollow(
             _share(plan, device, what, size, known.tool) for (device, what), size in allotment.bytes.items()
         ]
         if not allotment.bytes:
-            (folder / "allocator.log").write_text(allotment.text)
+            (folder / "allocator.log").write_text(allotment.text, encoding="utf-8")
             _diagnose(folder / "allocator.log", recipe.engine, found)
             return
     if model.tensor_bytes < _SHARE_OF_MEMORY * _available_bytes(host):
@@ -147,7 +148,7 @@ def _boot(recipe: Recipe, way: RehearsalMethod, plan: Plan, folder: Path, found:
             _diagnose(directory.log, recipe.engine, found)
         else:
             found.answered = True
-        report = engine_named(recipe.engine).log.memory(directory.log.read_text(errors="replace"))
+        report = engine_named(recipe.engine).log.memory(head_text(directory.log))
     _read_back(report, plan, found)
 
 
@@ -172,7 +173,7 @@ def _dry_run(how: DryRun, recipe: Recipe, plan: Plan, host: Host, folder: Path, 
     found.ways.append("dry run")
     command = [word for word in recipe.argv if "{" not in word and word not in how.without]
     done = host.run([*command, *how.words], timeout_seconds=600)
-    (folder / "dry-run.log").write_text(f"{done.out}\n{done.err}")
+    (folder / "dry-run.log").write_text(f"{done.out}\n{done.err}", encoding="utf-8")
     report = engine_named(recipe.engine).log.memory(f"{done.out}\n{done.err}")
     found.passed = any(reading.what == "kv_cache" for reading in report.readings)
     _read_back(report, plan, found)

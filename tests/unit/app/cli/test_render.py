@@ -50,9 +50,9 @@ def test_a_recipe_says_that_the_program_was_not_seen():
 
 
 def test_what_does_not_fit_is_a_no():
-    done = typed(render, "kimi-k2.6", "--box", "4x-rtx-pro-6000-workstation", "--engine", "vllm")
+    done = typed(render, "moonshotai/Kimi-K2.6", "--box", "4x-rtx-pro-6000-workstation", "--engine", "vllm")
     assert done.exit_code == 1
-    assert "next: upright plan kimi-k2.6" in done.stderr
+    assert "next: upright plan moonshotai/Kimi-K2.6" in done.stderr
 
 
 def test_an_image_that_moves_is_refused():
@@ -108,7 +108,7 @@ GGUF = ("kimi-k2.6", "--box", "8x-h100")
 
 def test_a_gguf_that_nobody_read_has_no_invented_name():
     done = typed(render, *GGUF, "--to", "shell")
-    assert "upright fetch unsloth/Kimi-K2.6-GGUF:UD-Q4_K_XL" in done.stderr
+    assert "upright fetch unsloth/Kimi-K2.6-GGUF:UD-Q8_K_XL" in done.stderr
     assert "00001" not in done.stdout
     assert "was read" not in done.stdout
     assert "named below" not in done.stdout

@@ -81,7 +81,7 @@ def test_the_archive_has_what_a_browser_can_load_and_is_the_same_each_time(parts
     )
     assert one == two
     names = zipfile.ZipFile(tmp_path / "one/upright.zip").namelist()
-    assert {"core/code.py", "core/code.so", "plain/code.py", "upright/planning/choosing/search.py"} < set(names)
+    assert {"core/code.py", "core/code.so", "plain/code.py", "upright/planning/choosing/table.py"} < set(names)
     assert not {"plain/code.so", "plain/code.pyi", "upright/serving/launch/launch.py"} & set(names)
     assert any(name.startswith("upright/facts/catalog/compiled/") for name in names)
 

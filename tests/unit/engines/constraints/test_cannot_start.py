@@ -218,8 +218,8 @@ def test_both_are_refused_by_render_and_by_check():
 
 def test_the_image_that_measured_it_is_named():
     shown = one_line(said("plan", "kimi-k2.6", "--box", SM120, "--kv-dtype", "fp8", "--dcp", "8"))
-    assert "Kimi-K2.6: fits" not in shown
-    assert f"--image {IMAGE}" in shown
+    assert "Kimi-K2.6: fits" in shown  # by the image that measured it, and says so
+    assert f"by the community image {IMAGE}" in shown
     with_it = said("plan", "kimi-k2.6", "--box", SM120, "--kv-dtype", "fp8", "--dcp", "8", "--image", IMAGE, "--json")
     first = json.loads(with_it.stdout)["plans"][0]
     assert (first["fits"], first["engine"], first["parallel"]["decode_context"]) == (True, "vllm", 8)

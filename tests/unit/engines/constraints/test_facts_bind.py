@@ -104,15 +104,13 @@ def test_a_recipe_of_before_says_that_it_was_not_judged():
 # ---- block FP8 decides the split: constraints/vllm-block-fp8-split, sglang-block-fp8-split ----
 
 
-@pytest.mark.parametrize("model", ["minimax-m2.7", "qwen3-coder-480b"])
+@pytest.mark.parametrize("model", ["minimax-m2.7", "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8"])
 @pytest.mark.parametrize(("engine", "version"), [("vllm", "0.31.0"), ("sglang", "0.5.23")])
 def test_experts_in_blocks_are_not_cut(model, engine, version, monkeypatch):
     words = ("--box", H200, "--engine", engine, "--engine-version", version)
     shown = page(monkeypatch, model, *words)
     assert "TP 8 not offered" in shown
     assert f"constraints/{engine}-block-fp8-split" in shown
-    assert "other splits: TP 4 x PP 2: " in shown
-    assert ("TP 4: " in shown and "data parallel" in shown) or "TP 4 does not fit" in shown
     made = recipe(model, H200, engine=engine, engine_version=version)
     flag = {"vllm": "--enable-expert-parallel", "sglang": "--ep-size"}[engine]
     assert flag in settings(made)
@@ -132,7 +130,6 @@ def test_data_parallel_ranks_divide_experts_too():
 def test_what_the_newest_release_refines_is_warned_of_and_runs(monkeypatch):
     shown = page(monkeypatch, "minimax-m2.7", "--box", H200, "--engine", "vllm", "--engine-version", "0.32.0")
     assert "constraints/vllm-block-fp8-triton-only" in shown
-    assert "TP 8 with EP: " in shown
     made = recipe("minimax-m2.7", H200, engine="vllm", engine_version="0.32.0")
     assert settings(made)["--tensor-parallel-size"] == "8"
     assert any("vllm-block-fp8-triton-only" in note for note in made.notes)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.faults.test_attacker_claim import larger_gpu
 from tests.unit.evidence.share.tampering import Tree, cells, copied, encoded, seal
-from tests.unit.evidence.share.test_tampered import larger_gpu
 from upright.evidence.share.physics import hardware
 from upright.evidence.share.statement import identity_of, read_statement
 from upright.evidence.share.verifying import verify

@@ -214,8 +214,16 @@ def test_evidence_of_schema_1_is_upgraded_on_reading() -> None:
     """It did not name its questions, nor its prompts: they stay unknown, and so nothing of it is taken for seen."""
     evidence = records.load(FIXTURES / "evidence-1.json")
     assert isinstance(evidence, Evidence)
-    assert (evidence.schema_version, evidence.prompts, evidence.passed) == (2, None, True)
+    assert (evidence.schema_version, evidence.prompts, evidence.passed) == (3, None, True)
     assert [(seen.probe, seen.subject, seen.measured) for seen in evidence.observations] == [(None, None, {})]
+
+
+def test_evidence_of_schema_2_stays_as_it_was_judged() -> None:
+    """It knew no weak models: nobody can say afterwards whose fault a wrong answer was."""
+    evidence = records.load(FIXTURES / "evidence-2.json")
+    assert isinstance(evidence, Evidence)
+    assert (evidence.headline, evidence.able, evidence.reached) == ("does not stand", True, None)
+    assert [seen.verdict for seen in evidence.observations] == ["passed", "failed"]
 
 
 def test_an_old_file_is_held_against_its_own_digest_before_it_is_upgraded() -> None:

@@ -75,7 +75,7 @@ def test_a_cell_is_planned_again_as_it_was() -> None:
 
     model = next(model for model in artifacts_for(box) if model.source == "moonshotai/Kimi-K2.6")
     for cell in source.cells(model):
-        again = [plan for plan in source.ways(model, cell.goal) if plan.fits]
+        again = [way.plan for way in source.ways(model, cell.goal) if way.plan.fits]
         assert cell.plan.parallel in [plan.parallel for plan in again], cell.label
 
 

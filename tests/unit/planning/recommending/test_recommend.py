@@ -13,9 +13,10 @@ from upright.facts.catalog.rows.score import ScoreRow
 from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
 from upright.facts.records.plan import Goal
-from upright.planning.choosing.ranking import FAITHFUL_BITS
+from upright.planning.choosing.artifacts import artifact_choice, releases_of
+from upright.planning.choosing.table import plan
 from upright.planning.recommending import recommend
-from upright.planning.recommending.candidates import box_totals, candidates_of, ruled_out
+from upright.planning.recommending.candidates import box_totals, ruled_out
 from upright.planning.recommending.quality import NEWER, RANKED_BY, QualityScores
 
 
@@ -44,37 +45,44 @@ def test_two_5090_with_much_ram_are_offered_frontier_models(everything):
 def test_the_short_table_is_the_beginning_of_the_long_one(everything):
     """Stopping early changes nothing: whatever was not planned could not have come before."""
     short = recommend(_box("2x-rtx-5090", 512))
-    known = [offer.model for offer in everything.offers if offer.decode is not None]
-    assert [offer.model for offer in short.offers if offer.decode is not None] == known[: len(short.offers)]
-    assert short.artifacts_planned < 0.2 * short.artifacts
+    assert [offer.model for offer in short.offers] == [offer.model for offer in everything.offers][: len(short.offers)]
+    assert short.artifacts_planned < everything.artifacts_planned
 
 
-def test_a_score_comes_before_none_and_none_is_taken_below_3_5_bits(everything):
-    order = [offer.quality is not None for offer in everything.offers if offer.decode is not None]
-    assert order == sorted(order, reverse=True)
-    for offer in everything.offers:
-        if offer.bits < FAITHFUL_BITS:
-            assert offer.quality is None
-            assert "no published score" in offer.quality_why
+@pytest.mark.parametrize(("name", "ram"), [("2x-rtx-3090", None), ("dgx-spark", None), ("2x-rtx-5090", 512)])
+def test_what_is_recommended_is_what_its_name_is_planned_as(name, ram):
+    box = _box(name, ram)
+    for offer in recommend(box).offers:
+        choice = artifact_choice(offer.model, upright.read)
+        best = plan(box, choice.model, choose_from=choice.choose_from)[0]
+        shown = (best.model, best.engine, best.context_tokens, best.speed.decode if best.speed else None)
+        assert (offer.artifact, offer.engine, offer.context_tokens, offer.decode) == shown
+
+
+def test_no_score_is_taken_for_weights_that_lost_much(everything):
+    lossy = [offer for offer in everything.offers if offer.bits < 3]
+    assert lossy
+    for offer in lossy:
+        assert offer.quality is None
+        assert "no published score" in offer.quality_why
 
 
 def test_every_model_is_offered_or_refused_with_a_reason(everything):
     named = {offer.model for offer in everything.offers} | {refusal.model for refusal in everything.refusals}
-    assert named == {row.id for row in catalog.models()}
+    assert named == {name for row in catalog.models() for name in releases_of(row)}
     assert all(refusal.why for refusal in everything.refusals)
 
 
 def test_bounds_refuse_nothing_that_would_fit(everything):
     """Whatever was offered passes the bound, with its own speed asked for."""
-    box, standings = _box("2x-rtx-5090", 512), QualityScores()
+    box = _box("2x-rtx-5090", 512)
     for offer in everything.offers:
         slowest = offer.decode.best if offer.decode else None
-        passed = [
-            ruled_out(candidate, box_totals(box), slowest)
-            for candidate in candidates_of(catalog.model(offer.model), standings)
-            if candidate.model is not None and candidate.model.source == offer.source
+        row = catalog.find_model(offer.source)
+        named = [
+            build for build in row.artifacts if offer.source in (build.repository, f"{build.repository}:{build.quant}")
         ]
-        assert None in passed, offer.model
+        assert [ruled_out(row, build, box_totals(box), slowest) for build in named] == [None], offer.model
 
 
 def test_what_is_asked_for_holds():

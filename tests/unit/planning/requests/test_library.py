@@ -86,7 +86,7 @@ def test_a_wish_that_no_goal_has_says_which_there_are():
 
 
 def test_what_does_not_fit_is_a_plan_and_no_recipe():
-    plan = upright.plan("kimi-k2.6", "4x-rtx-pro-6000-workstation", engine="vllm")[0]
+    plan = upright.plan("moonshotai/Kimi-K2.6", "4x-rtx-pro-6000-workstation", engine="vllm")[0]
     assert not plan.fits
     with pytest.raises(upright.UprightError, match="does not fit"):
         upright.render(plan)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -280,8 +281,9 @@ def test_the_client_sees_what_it_asked_for_and_the_server_what_was_sent() -> Non
 def test_pages_of_a_browser_and_endless_bodies_are_refused(name: str, length: str, status: int) -> None:
     upstream = Upstream()
     with upstream.standing() as url, recording_proxy(url, TraceRecorder()) as address:
-        line = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
-        line.putrequest("POST", "/v1/chat/completions", skip_host=True)
+        where = urlsplit(address)
+        line = http.client.HTTPConnection(where.netloc, timeout=30)
+        line.putrequest("POST", f"{where.path}/v1/chat/completions", skip_host=True)
         line.putheader("Host", name)
         line.putheader("Content-Length", length.encode())
         line.endheaders()

@@ -12,6 +12,8 @@ from upright.proof.ladder.prompts import prompt_set
 from upright.proof.ladder.rung import ProofContext, ProofOptions, ProofTarget
 from upright.proof.ladder.rungs.clients import CHECKS
 from upright.serving.connect import CLIENTS
+from upright.serving.connect.client_trial import tried
+from upright.serving.connect.served_model import ServedModel
 from upright.serving.endpoint.client import Endpoint
 
 
@@ -23,14 +25,14 @@ def hurried(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         monkeypatch.setattr("upright.proof.ladder.conformance.connections._LEFT", 1)
 
 
-def climbed(fault: Fault | None) -> Evidence:
+def climbed(fault: Fault | None, context_tokens: int = 8_192) -> Evidence:
     with serving(fault) as url, Endpoint(url, MODEL, key=KEY, timeout_seconds=10) as endpoint:
-        target = ProofTarget("scripted", "server:0", context_tokens=4096)
+        target = ProofTarget("scripted", "server:0", context_tokens=context_tokens)
         return prove(target, endpoint, prompt_set("tiny"), rungs=["clients"])
 
 
 def test_a_whole_server_passes() -> None:
-    seen = climbed(None).observations
+    seen = climbed(None, 65_536).observations
     assert [item for item in seen if item.verdict != "passed"] == []
     assert [item.check for item in seen] == [*CHECKS, *(f"for {client}" for client in CLIENTS)]
     assert {item.reason for item in seen if item.check.startswith("for ")} == {"works"}
@@ -52,7 +54,7 @@ def test_a_planted_fault_is_named(fault: Fault) -> None:
 
 def test_a_key_that_is_read_from_one_header_alone_is_a_setting() -> None:
     with serving(headers=("Authorization",)) as url, Endpoint(url, MODEL, key=KEY, timeout_seconds=10) as endpoint:
-        target = ProofTarget("scripted", "server:0", context_tokens=4096)
+        target = ProofTarget("scripted", "server:0", context_tokens=65_536)
         evidence = prove(target, endpoint, prompt_set("tiny"), rungs=["clients"])
     seen = {item.check: item for item in evidence.observations}
     assert evidence.passed
@@ -71,6 +73,22 @@ def test_keys_are_judged_where_there_is_no_messages_api(judges: bool, verdict: s
 
     with Endpoint("http://scripted", MODEL, key=KEY, transport=httpx2.MockTransport(answer)) as endpoint:
         options = ProofOptions(prompts=prompt_set("tiny"))
-        stand = ProofContext(ProofTarget("scripted", "server:0", context_tokens=4096), endpoint, options)
+        stand = ProofContext(ProofTarget("scripted", "server:0", context_tokens=65_536), endpoint, options)
         found = [CHECKS[check](stand) for check in ("bearer key", "x-api-key")]
     assert [each[0] for each in found] == [verdict] * 2, found
+
+
+@pytest.mark.parametrize(
+    ("context", "too_large"), [(4_096, {"claude-code", "codex", "opencode", "qwen-code", "cline"})]
+)
+def test_a_client_whose_first_prompt_does_not_fit_does_not_work(context: int, too_large: set[str]) -> None:
+    """Before, the rung said `works` of each of them, and `connect` that it will not."""
+    with serving() as url, Endpoint(url, MODEL, key=KEY, timeout_seconds=10) as endpoint:
+        target = ProofTarget("scripted", "server:0", context_tokens=context)
+        seen = prove(target, endpoint, prompt_set("tiny"), rungs=["clients"]).observations
+        fares = {item.check.removeprefix("for "): item for item in seen if item.check.startswith("for ")}
+        assert {client for client, item in fares.items() if item.verdict != "passed"} == too_large
+        for client in CLIENTS:
+            served = ServedModel("scripted", url, MODEL, "key", context)
+            assert tried(endpoint, CLIENTS[client](served), {}).works == (client not in too_large)
+    assert "its first prompt has about 11,457 tokens" in fares["claude-code"].reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from io import StringIO
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -57,7 +58,8 @@ def test_without_isolation_code_is_not_run_and_the_ladder_goes_on(monkeypatch: p
     assert evidence.ended == "every rung that was asked for was climbed"
     assert [evidence.not_run(rung) for rung in ("smoke", "tools", "task")] == [3, 0, 1]
     assert (evidence.rung_verdict("smoke"), evidence.rung_verdict("task")) == ("passed", "skipped")
-    reasons = {item.reason for item in evidence.observations if item.verdict == "skipped" and item.check != "recipe"}
+    skipped = [item for item in evidence.observations if item.verdict == "skipped"]
+    reasons = {item.reason for item in skipped if item.check not in ("recipe", "template")}
     assert reasons == {"not run: no isolation for generated code (the kernel gives no namespaces)"}
     console = Console(width=120, record=True, file=StringIO())
     evidence_page(console, evidence)
@@ -234,3 +236,60 @@ def test_a_budget_leaves_out_and_says_so() -> None:
     assert {item.rung for item in left_out} >= {"smoke", "tools", "context"}
     assert all(item.reason for item in left_out)
     assert not {item.rung for item in evidence.observations if item.verdict == "passed"} - {"boot"}
+
+
+class _Weak(ScriptedEngine):
+    """Sound answers, and wrong ones to arithmetic and all that needs more; `knows` the plain questions if told so."""
+
+    knows = False
+
+    def _message(self, body: dict[str, Any]) -> dict[str, Any]:
+        message, ask = super()._message(body), body["messages"][-1]["content"]
+        plain = next((question for question in self.prompts.smoke if question.ask == ask), None)
+        if plain is not None and (plain.check == "language" or (self.knows and plain.check == "arithmetic")):
+            return message
+        return {"role": "assistant", "content": "I think that the answer is 25, the sum of 17 and 8."}
+
+
+def weak(*, knows: bool = False, parameters: int | None = None, to: str = "tools") -> Evidence:
+    engine = _Weak(prompt_set("real"), context_tokens=16_384, pool_tokens=16_384)
+    engine.knows = knows
+    target = ProofTarget("scripted", "server:scripted", engine.context_tokens, parameters=parameters)
+    with Endpoint("http://scripted", engine.model, transport=engine.transport()) as endpoint:
+        return prove(target, endpoint, engine.prompts, to=to)
+
+
+def test_weak_is_not_broken() -> None:
+    """Sound answers that are wrong end no climb; what the engine itself must see to fails as ever."""
+    evidence = weak(to="smoke", parameters=135_000_000)
+    assert (evidence.headline, evidence.passed, evidence.able) == ("stands, but the model is weak", True, False)
+    assert evidence.ended == "every rung that was asked for was climbed"
+    assert evidence.reached == "smoke"
+    reason = next(item.reason for item in evidence.observations if item.check == "arithmetic")
+    assert reason == "said 'I think that the answer is 25, the sum of 17 and 8.', not 42"
+    required = [item for item in weak().of("tools") if item.check == "required"]
+    assert {item.verdict for item in required} == {"failed"}, "a call that is required is the engine's to force"
+
+
+@pytest.mark.parametrize(("options", "rung"), [({"parameters": 32_000_000_000}, "smoke"), ({"knows": True}, "smoke")])
+def test_an_able_model_that_is_wrong_is_broken(options: dict[str, Any], rung: str) -> None:
+    """Able by its size, or by the plain questions that it answered: then no JSON and no code is the engine's fault."""
+    evidence = weak(**options)
+    assert (evidence.headline, evidence.ended) == ("does not stand", f"{rung} failed")
+    assert evidence.able
+
+
+def test_the_page_says_serves_and_able() -> None:
+    for evidence, headline, serves, able in (
+        (climb(tiny(), to="smoke"), "stands, up to smoke", None, None),
+        (weak(to="smoke"), "stands, but the model is weak, up to smoke", "yes", "no"),
+        (weak(knows=True, to="smoke"), "does not stand, up to boot", "no", None),
+    ):
+        console = Console(width=80, record=True, file=StringIO())
+        evidence_page(console, evidence)
+        page = console.export_text()
+        assert headline in " ".join(page.split("\n")[:2])
+        for half, answer in (("serves", serves), ("able", able)):
+            seen = re.search(rf"^  {half} +(yes|no) ", page, re.MULTILINE)
+            assert (seen[1] if seen else None) == answer, page
+        assert max(map(len, page.splitlines())) <= 80

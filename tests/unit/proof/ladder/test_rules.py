@@ -36,7 +36,7 @@ WRONG = [
     ("says", "The capital of France is Lyon.", "Paris", "does not say 'Paris'"),
     ("says", "Hydrogen.", ["hydrogen", "oxygen"], "does not say 'oxygen'"),
     ("number", "I cannot say.", 42, "no number"),
-    ("number", "42 or rather 43", 42, "answered 43"),
+    ("number", "42 or rather 43", 42, "said '42 or rather 43', not 42"),
     ("json", "Sure! Here it is: {}", {}, "not JSON"),
     ("json", '{"name": "Alice", "age": 30', {"name": "text", "age": "number"}, "not JSON"),
     ("json", "[1]", {}, "a JSON list"),

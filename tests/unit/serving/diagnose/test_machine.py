@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from upright.base.host import Result
+from upright.facts.records.diagnosis import Sighting
 from upright.serving.diagnose import LogContext, diagnose, machine
 
 NOTHING = Result(127, "", "not found")
@@ -129,3 +130,21 @@ def test_gpus_that_are_busy_and_do_nothing(rows: str, spins: bool):
     host = Said(nvidia_smi=Result(0, rows, ""))
     assert (code(host, None, died=False) == "host-gpus-spin-idle") is spins
     assert told(host) == [], "only a run that goes on is asked"
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("NVRM: GPU at PCI:0000:41:00: GPU-00000000-1111-2222-3333-444444444444", None),
+        ("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.", "host-gpu-lost"),
+        ("NVRM: Xid (PCI:0000:41:00): 95, pid=4711, Uncontained: LTC TAG (0x2,0x0)", "xid-memory"),
+        ("NVRM: Xid (PCI:0000:41:00): 74, pid=4711, NVLink: fatal error detected on link 3", "xid-nvlink"),
+        ("NVRM: Xid (PCI:0000:41:00): 119, pid=4711, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
+         "xid-firmware"),
+        ("NVRM: Xid (PCI:0000:41:00): 31, pid=4711, Ch 00000008, intr 10000000. MMU Fault", "xid-program-fault"),
+    ],
+)  # fmt: skip
+def test_an_xid_is_told_by_its_number_and_its_preface_by_nothing(said: str, code: str | None):
+    """https://docs.nvidia.com/deploy/xid-errors: the line with the card's UUID comes before any of them."""
+    around = LogContext(failed=True, machine=(Sighting(where="kernel", text=said),))
+    assert diagnose(io.BytesIO(), subject="moon", around=around).code == code

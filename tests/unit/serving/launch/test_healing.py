@@ -217,7 +217,7 @@ def test_one_remedy_is_taken_so_many_steps_and_not_one_more(tmp_path: Path):
     again = Remedy(do="use_image", value="next", why="scripted")
     seen = Sighting(where="log", text="scripted")
     failure = Finding(code="c", title="t", severity="fatal", cause="c", seen=seen, remedies=(again,))
-    diagnosis = Diagnosis.model_construct(findings=(failure,), code="c", failed=True)
+    diagnosis = Diagnosis.model_construct(findings=(failure,), code="c", certainty="cause", failed=True)
     tried = _Tried({"use_image": lambda recipe, remedy: world.recipe(f"{recipe.image}x", recipe.model_path)})
     recipe, taken = world.recipe("main", "K2.5-INT4"), 0
     while (step := tried.next(recipe, diagnosis)) is not None:

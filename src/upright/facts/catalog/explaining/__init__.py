@@ -17,6 +17,7 @@ def explain(name: str) -> tuple[Explanation, ...]:
     """Everything that the name means; an unknown one is an error with near names."""
     wanted = name.strip().lower()
     explanations = tuple(sorted(_all(name.strip()), key=lambda explanation: explanation.name.lower() != wanted))
+    explanations = explanations or tuple(_parts(name.strip()))
     if not explanations and not wanted.startswith("-"):
         spelling = near_names.as_id(wanted).replace("_", "-")
         explanations = tuple(_all(spelling)) or tuple(_all(f"--{spelling}"))  # an id or a flag, typed as words
@@ -49,3 +50,10 @@ def _all(name: str) -> Iterator[Explanation]:
     yield from names.explain_compute_capability(name)
     yield from names.engines(name)
     yield from names.lines(name)
+
+
+def _parts(line: str) -> Iterator[Explanation]:
+    """Where nothing knows the line itself: the parts of an engine that it may speak of."""
+    from upright.facts.catalog.explaining import names
+
+    yield from names.lines(line, parts=True)

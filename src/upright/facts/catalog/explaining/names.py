@@ -127,12 +127,12 @@ def engines(name: str) -> Iterator[Explanation]:
             )
 
 
-def lines(name: str) -> Iterator[Explanation]:
-    """A line of a log: the failure that it means."""
+def lines(name: str, parts: bool = False) -> Iterator[Explanation]:
+    """A line of a log: the failure that it means, or with *parts* what knows no more than the part."""
     if " " not in name or {name, name.lower().replace(" ", "-")} & rows("failures").keys():
         return
     for row in catalog.failures():
-        if row.matches(name):
+        if (row.where == "part") == parts and row.matches(name):
             yield explain_row("failures", row)
 
 

@@ -62,8 +62,18 @@ def remedy_words(remedy: Remedy) -> str:
     return f"{scope}{remedy.why}"
 
 
+_KNOWS = {
+    "line": "this line: it names the cause",
+    "class": "this class of lines: it names the cause",
+    "part": "this part of an engine: a possibility",
+    "words": "these words: a possibility",
+}
+
+
 def _failure(row: FailureRow) -> dict[str, Any]:
-    facts: Facts = [("severity", row.severity), ("engines", ", ".join(row.engines))]
+    facts: Facts = [("severity", row.severity), ("engines", ", ".join(row.engines)), ("knows", _KNOWS[row.knowledge])]
+    facts += [("part", row.part)] if row.part is not None else []
+    facts += [("test", row.test)] if row.test is not None else []
     if row.versions != "*":
         facts.append(("versions", row.versions))
     if row.silence_seconds is not None:

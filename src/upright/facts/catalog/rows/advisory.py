@@ -1,7 +1,5 @@
 """Known holes of engines: which versions, what they allow to whom, and what to do."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

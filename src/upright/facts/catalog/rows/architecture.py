@@ -1,7 +1,5 @@
 """Architectures: how a configuration of that family is read, layer by layer."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from upright.facts.catalog.rows.base import NonEmptyText, Row

@@ -3,8 +3,6 @@
 Rows are facts: no conditionals, no expressions, no inheritance. When a row wants an `if`, it names a function.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field

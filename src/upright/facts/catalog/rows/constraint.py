@@ -1,7 +1,5 @@
 """What must, must not or should be told an engine, and when: data that plans obey and recipes cannot break."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 
 from pydantic import Field, model_validator

@@ -1,7 +1,5 @@
 """Dialects: how models write tool calls and thinking, told by chat template, special tokens and architecture."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from pydantic import model_validator

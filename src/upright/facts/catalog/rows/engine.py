@@ -1,7 +1,5 @@
 """What engines do on which silicon, the images that hold them, and their flags."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -64,6 +62,8 @@ class ImageRow(Row):
 
     reference: NonEmptyText
     """What `docker pull` takes; tags move, so pin the digest of what you pulled."""
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
+    """Of the manifest that was pulled and looked at; None if nobody wrote it down."""
     engine: Engine
     """Which engine."""
     kind: Literal["upstream", "community"]
@@ -100,6 +100,12 @@ class ImageRow(Row):
     """What it is for."""
     caution: str | None = None
     """What to know before using it."""
+
+    @property
+    def pinned(self) -> str:
+        """By its digest where one is recorded: podman takes no tag beside it."""
+        name, slash, tail = self.reference.rpartition("/")
+        return f"{name}{slash}{tail.partition(':')[0]}@{self.digest}" if self.digest else self.reference
 
 
 class FlagRow(Row):

@@ -1,7 +1,5 @@
 """A line in a log -> what it means and what would cure it, as data."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -13,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.catalog.rows.engine import Engine
 from upright.facts.records.base import Part
-from upright.facts.records.diagnosis import Remedy, Severity
+from upright.facts.records.diagnosis import Knowledge, Remedy, Severity
 
 
 def _pattern(text: str) -> str:
@@ -46,6 +44,14 @@ class Suspected(Part):
     """What speaks for it in the beginning or the end of the same log: it is then ranked first."""
 
 
+FailurePart = Literal[
+    "answers", "attention", "cache", "compilation", "container", "disk", "gpu", "gpu-code", "gpu-memory",
+    "host-memory", "hub", "kv-transfer", "links", "lora", "media", "model-class", "moe-gemm", "packages", "parallel",
+    "process", "quantisation", "request", "server", "settings", "speculation", "speed", "structured-output",
+    "template", "thinking", "tokenizer", "tool-calls", "weights",
+]  # fmt: skip
+"""What fails. `process` is how it ends, where nothing says what ended it."""
+_KNOWN_BY: Mapping[str, Knowledge] = MappingProxyType({"cause": "line", "class": "class"})
 Specificity = Literal["cause", "class", "family", "topic", "refusal", "consequence"]
 SPECIFICITY_ORDER: Mapping[Specificity, int] = MappingProxyType(
     {"cause": 0, "class": 1, "family": 2, "topic": 3, "refusal": 4, "consequence": 5}
@@ -60,12 +66,16 @@ class FailureRow(Row):
     """One line for people."""
     engines: Annotated[tuple[Engine, ...], Field(min_length=1)]
     """Whose log it is."""
+    part: FailurePart | None = None
+    """What fails; None for a row of one's own that does not say."""
+    knows: Knowledge | None = None
+    """What the row is made from, where `tells` and `where` do not say it: see `knowledge`."""
     versions: VersionRange = "*"
     """Versions that print it."""
     tells: Specificity = "cause"
     """cause: its own line; class, family: any of a kind; topic: its part; refusal: words; consequence: of a fall."""
-    where: Literal["log", "kernel", "host", "answer", "evidence", "frame", "words"] = "log"
-    """The engine's log, the kernel's, the machine, an answer, `prove`'s evidence, a frame, a person's own words."""
+    where: Literal["log", "kernel", "host", "answer", "evidence", "frame", "words", "part"] = "log"
+    """Where its pattern is looked for: logs, the machine, an answer, evidence, a frame, a person's words, a part."""
     severity: Severity
     """fatal at start, crash, hang, corruption of answers, request lost, symptom (look above), slow, information."""
     pattern: Annotated[str, AfterValidator(_pattern)]
@@ -80,6 +90,8 @@ class FailureRow(Row):
     """What else is true then; several causes can share a line."""
     cause: NonEmptyText
     """Why it happens."""
+    test: str | None = None
+    """Of a part: what decides whether it is the one; rows of that part which are possibilities say it too."""
     suspects: tuple[Suspected, ...] = ()
     """Causes that share the line, the likeliest first, each with the test that decides."""
     remedies: Annotated[tuple[Remedy, ...], Field(min_length=1)]
@@ -106,6 +118,16 @@ class FailureRow(Row):
             if word not in group_names:
                 raise ValueError(f"title or cause speaks of {{{word}}}, which the pattern does not name")
         return self
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What it knows: this line, this class of lines, this part of an engine, or these words. The first two name a
+        cause, the others a possibility."""
+        if self.knows is not None:
+            return self.knows
+        if self.where in ("frame", "words", "part"):
+            return "words" if self.where == "words" else "part"
+        return _KNOWN_BY.get(self.tells, "part")
 
     @property
     def alarms(self) -> bool:

@@ -1,7 +1,5 @@
 """How an engine is got: the commands, and what of them was tried where."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

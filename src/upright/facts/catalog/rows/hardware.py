@@ -1,7 +1,5 @@
 """Silicon, boxes and the links between them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """How engines lay out the cache: bytes of one entry, by piece, cache type and silicon."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from upright.facts.catalog import versions

@@ -1,7 +1,5 @@
 """What engines take beside weights and cache, and the published pools that tell."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator

@@ -1,7 +1,5 @@
 """How fast system RAM is, by the processor's name or by how much of it there is."""
 
-from __future__ import annotations
-
 from upright.facts.catalog.rows.base import NonEmptyText, Row
 
 _CHANNEL_BYTES = 8

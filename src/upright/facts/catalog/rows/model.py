@@ -1,7 +1,5 @@
 """Models: shapes, artifacts, parsers, sampling, and the licence terms that bite."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -79,6 +77,19 @@ class Licence(Part):
     """Where it was read."""
 
 
+Level = Literal["native", "equal", "near", "lossy"]
+"""native: as its maker trained or published it; equal: nothing was measured to be lost; near: a little; lossy: more."""
+
+
+class Fidelity(Part):
+    """How near a build's weights are to the native ones."""
+
+    level: Level
+    """The class."""
+    source: NonEmptyText
+    """What was published of it, and where."""
+
+
 class Artifact(Part):
     """One set of files of the model."""
 
@@ -96,6 +107,8 @@ class Artifact(Part):
     """Engines that load it."""
     configuration: str | None = None
     """Name of its own recorded config.json, where it differs from the model's; its sizes follow from that."""
+    fidelity: Fidelity | None = None
+    """What was published of this build; None: what is known of its scheme holds."""
     expert_bits: Fact | None = None
     """Bits a weight of the routed experts, scales included."""
     other_bits: Fact | None = None
@@ -190,7 +203,7 @@ class ModelRow(Row):
     notes: tuple[str, ...] = ()
     """What surprises people."""
 
-    def of(self, repository: str) -> ModelRow:
+    def of(self, repository: str) -> "ModelRow":
         """The row as it is for one artifact: what belongs to a release is not a family's."""
         name = repository.partition(":")[0].lower()
         known = (artifact for artifact in self.artifacts if name in _names(artifact.repository))
@@ -215,6 +228,8 @@ class SchemeRow(Row):
 
     about: NonEmptyText
     """What is stored how."""
+    fidelity: Fidelity | None = None
+    """What was measured of such builds; None if nothing was published."""
     declared: dict[str, Any] | None = None
     """A quantization_config that says so; empty for none."""
     expert_bits: float | None = None

@@ -1,7 +1,5 @@
 """Patches: one edit of one file of an engine, for a silicon that the engine forgot."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

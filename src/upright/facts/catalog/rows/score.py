@@ -1,7 +1,5 @@
 """What a model reached in a benchmark, as somebody published it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from upright.facts.catalog.rows.base import NonEmptyText, Row

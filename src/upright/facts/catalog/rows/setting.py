@@ -1,7 +1,5 @@
 """Settings of a host that break or slow GPU boxes."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from upright.facts.catalog.rows.base import NonEmptyText, Row

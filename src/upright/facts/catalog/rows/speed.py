@@ -1,7 +1,5 @@
 """How fast an engine works on a silicon and its wires: a few constants, each of them something that hardware does."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator

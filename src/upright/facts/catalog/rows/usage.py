@@ -1,7 +1,5 @@
 """What people do with a model: turns, tokens, pauses."""
 
-from __future__ import annotations
-
 from upright.facts.catalog.rows.base import Fact, Row
 
 

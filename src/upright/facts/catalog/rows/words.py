@@ -1,7 +1,5 @@
 """Terms, GGUF tensor types, tensor-name families and published measurements."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from upright.facts.catalog.rows.base import Grade, NonEmptyText, Row

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_text
 from upright.base.errors import EngineError, ReadError, UsageError
 from upright.base.host import passed_environment
 from upright.engines import ENGINES
@@ -52,12 +53,20 @@ def drive(
         argv = driver.argv(executable, target, shape, place, tokenizer, seed)
         environment = passed_environment(os.environ, "tool") | ({"OPENAI_API_KEY": target.key} if target.key else {})
         try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
+            done = subprocess.run(
+                argv,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=seconds,
+                check=False,
+                env=environment,
+            )
         except subprocess.TimeoutExpired:
             raise EngineError(f"{name} did not end in {seconds:g} s") from None
         except OSError as error:
             raise EngineError(f"{executable} cannot be started: {error.strerror}") from None
-        (place / "stdout.txt").write_text(done.stdout)
+        (place / "stdout.txt").write_text(done.stdout, encoding="utf-8")
         file = place / driver.result
         if done.returncode != 0 or not file.exists():
             last_line = (done.stderr.strip() or done.stdout.strip() or "no words").splitlines()[-1]
@@ -98,6 +107,6 @@ def _parsed(path: Path) -> Any:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text()
+        return file_text(path, errors="replace")
     except (OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{path} cannot be read: {error}") from None

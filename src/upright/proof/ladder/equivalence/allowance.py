@@ -56,5 +56,5 @@ def _between(bits: float, figure: Callable[[_Loss], float]) -> float:
 @cache
 def _losses() -> tuple[_Loss, ...]:
     """From the widest down."""
-    text = files("upright.proof.ladder.equivalence").joinpath("losses.yaml").read_text()
+    text = files("upright.proof.ladder.equivalence").joinpath("losses.yaml").read_text(encoding="utf-8")
     return tuple(_Loss(**row) for row in from_yaml(text)["rows"])

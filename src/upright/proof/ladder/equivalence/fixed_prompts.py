@@ -86,5 +86,5 @@ def fixed_prompts(prompts: PromptSet) -> FixedPrompts:
 
 @cache
 def _loaded(name: str) -> FixedPrompts:
-    text = files("upright.proof.ladder.equivalence").joinpath(f"{name}.yaml").read_text()
+    text = files("upright.proof.ladder.equivalence").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     return FixedPrompts.model_validate(from_yaml(text))

@@ -187,6 +187,11 @@ class PromptSet(_Row):
         """Names the set's exact content in evidence."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
+    @property
+    def taught(self) -> bool:
+        """Whether the model was trained on these very answers: then a wrong one is no weakness."""
+        return self.name == "tiny"
+
     def declared(self, names: tuple[str, ...]) -> list[dict[str, Any]]:
         """Those tools as a request carries them."""
         return [{"type": "function", "function": {"name": name, **self.tools[name]}} for name in names]
@@ -204,5 +209,5 @@ def prompt_set_for(model: Model) -> PromptSet:
 
 @cache
 def _loaded(name: str) -> PromptSet:
-    text = files("upright.proof.ladder.prompts").joinpath(f"{name}.yaml").read_text()
+    text = files("upright.proof.ladder.prompts").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     return PromptSet.model_validate(from_yaml(text))

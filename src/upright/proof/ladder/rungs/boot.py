@@ -13,11 +13,21 @@ from upright.proof.ladder.prompts import Question
 from upright.proof.ladder.rules import judge as rule
 from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 from upright.serving.endpoint.client import Answer
-from upright.serving.endpoint.guards.token_counts import count_mismatch, tokenizer_count, uneven_growth
+from upright.serving.endpoint.guards.token_counts import (
+    count_mismatch,
+    foreign_template,
+    tokenizer_count,
+    uneven_growth,
+)
 
 NAME = "boot"
 _RATE_SENTENCES = 160
 """About 2,000 tokens: long enough to be a witness, seconds even at 300 tokens a second."""
+_SENTENCE_TOKENS = 24
+"""At most, about."""
+_RATE_SECONDS = 120.0
+"""For reading them, on a box so slow that the first answer shows it."""
+_LEAST_SENTENCES = 16
 
 
 def _probes(stand: ProofContext) -> list[Probe]:
@@ -25,6 +35,7 @@ def _probes(stand: ProofContext) -> list[Probe]:
     return [
         *ours,
         Probe("served name", "served name", _name),
+        Probe("template", "template", _template),
         Probe("first answer", "first answer", _first_answer, ProbeCost(prompt_tokens=64, answer_tokens=16)),
         Probe("rates", "rates", _rates, ProbeCost(prompt_tokens=2_000, answer_tokens=16)),
         Probe("token count", "token count", _count, ProbeCost(prompt_tokens=64, answer_tokens=16)),
@@ -64,6 +75,18 @@ def _name(stand: ProofContext) -> Observation:
     return observation_of(stand, slot, "failed", reason, response={"models": names})
 
 
+def _template(stand: ProofContext) -> Observation:
+    """Answers by another family's template are fluent, and wrong in ways that look like a weak model."""
+    slot, foreign = Slot(NAME, "template", "template"), foreign_template(stand.endpoint)
+    if foreign is None:
+        return observation_of(
+            stand, slot, "skipped", "the engine does not show what its template makes of a conversation"
+        )
+    return observation_of(
+        stand, slot, "failed" if foreign else "passed", foreign or "turns are marked with its own tokens"
+    )
+
+
 def _first_answer(stand: ProofContext) -> Observation:
     """The simplest question there is, judged: /health, a name and right counts can all be had with garbage."""
     first = stand.prompts.smoke[0]
@@ -81,14 +104,16 @@ def _rates(stand: ProofContext) -> Observation:
     slot = Slot(NAME, "rates", "rates")
     first = stand.prompts.smoke[0]
     sentences = _filler(stand, _RATE_SENTENCES)
+    if (slow := stand.rates.least_prefill) is not None:  # at 15 tok/s half of them
+        sentences = sentences[: max(_LEAST_SENTENCES, int(slow * _RATE_SECONDS / _SENTENCE_TOKENS))]
     room = stand.target.context_tokens
     if room is not None:  # a small context holds less; a sentence is at most about 24 tokens
-        sentences = sentences[: max(4, min(len(sentences), room // 48))]
+        sentences = sentences[: max(4, min(len(sentences), room // (2 * _SENTENCE_TOKENS)))]
     asked = SentQuestion(
         [{"role": "user", "content": f"{' '.join(sentences)}\n\n{first.ask}"}],
         max_tokens=first.max_tokens,
         stream=True,
-        about_prompt_tokens=24 * len(sentences),
+        about_prompt_tokens=_SENTENCE_TOKENS * len(sentences),
     )
     seen, answer = observe_answer(stand, slot, asked, _speed)
     if answer is not None and answer.prompt_tokens and sentences:

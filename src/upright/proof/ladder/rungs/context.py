@@ -33,6 +33,7 @@ _ASIDE_TOKENS = 40
 _SENTENCE_TOKENS = 14.0
 """Until it is measured (assumed)."""
 _ANSWER_TOKENS = 8
+_NOT_RIGHT = ("failed", "wrong")
 _READ_AGAIN = 0.5
 """Of the time to the first token on a new text: what was read anew takes about as long, what was kept a small part."""
 
@@ -109,7 +110,7 @@ def _needle(place: _Place, depth: float, cost: ProbeCost, group: str) -> Probe:
 
 def _is_miss(seen: Observation) -> bool:
     """A wrong answer; not a broken one, and not none."""
-    return seen.verdict == "failed" and seen.guard is None and seen.response is not None
+    return seen.verdict in _NOT_RIGHT and seen.guard is None and seen.response is not None
 
 
 def _lost(stand: ProofContext) -> int:
@@ -131,7 +132,7 @@ def _look(stand: ProofContext, place: _Place, depth: float, *, again: bool) -> O
         if fact.number in answer.text.replace(",", "").replace(" ", ""):
             return "passed", f"found the number at {at} of {answer.prompt_tokens:,} tokens"
         answer_tail = answer.text.strip()[-32:]
-        return "failed", f"says {answer_tail!r}, not {fact.number}, at {at} of {answer.prompt_tokens:,} tokens"
+        return "wrong", f"says {answer_tail!r}, not {fact.number}, at {at} of {answer.prompt_tokens:,} tokens"
 
     first = stand.prompts.smoke[0]
     before = ((first.ask, first.sample),) if again else ()
@@ -146,7 +147,7 @@ def _follow_up(place: _Place, question: Question | Dialogue, group: str) -> Prob
             if isinstance(question, Dialogue):
                 return judged_call(answer, question, question.calls, stand.prompts)
             wrong = rule(question.rule, answer.text, question.expect)
-            return ("failed", wrong) if wrong else ("passed", f"{question.rule} after {answer.prompt_tokens:,} tokens")
+            return ("wrong", wrong) if wrong else ("passed", f"{question.rule} after {answer.prompt_tokens:,} tokens")
 
         return _ask(stand, place, question.ask, question.max_tokens, judge)
 
@@ -239,10 +240,10 @@ def _with_full_cache(stand: ProofContext, slot: Slot, asked: SentQuestion, judge
     if not own:
         reason = "the engine does not say how full its cache is"
         return (
-            seen if seen.verdict == "failed" else seen.model_copy(update={"verdict": "unsupported", "reason": reason})
+            seen if seen.verdict in _NOT_RIGHT else seen.model_copy(update={"verdict": "unsupported", "reason": reason})
         )
     usage, count = gauge.peak or 0.0, 0
-    if seen.verdict != "failed" and own < FULL:
+    if seen.verdict not in _NOT_RIGHT and own < FULL:
         whole = own * asked.about_prompt_tokens / (seen.measured.get("prompt_tokens") or asked.about_prompt_tokens)
         count = fillers_needed(own, whole, gauge.slots)
         if count > MOST_FILLERS:
@@ -256,7 +257,7 @@ def _with_full_cache(stand: ProofContext, slot: Slot, asked: SentQuestion, judge
             ):
                 seen = observe(stand, slot, asked, judge)
             usage = gauge.peak or 0.0
-            if seen.verdict == "failed" or usage >= FULL:
+            if seen.verdict in _NOT_RIGHT or usage >= FULL:
                 break
     measured = {**seen.measured, "cache_usage": round(usage, 4)}
     if seen.verdict == "passed" and usage < FULL:

@@ -50,7 +50,7 @@ def _judged(answer: Answer, endurance: Endurance, tokens: int) -> Judgement:
     written, cut = answer.completion_tokens or 0, answer.finish_reason == "length"
     expect = {**endurance.expect, "cut": True} if cut and isinstance(endurance.expect, dict) else endurance.expect
     if wrong := rule(endurance.rule, answer.text, expect):
-        return "failed", f"after {written:,} tokens: {wrong}"
+        return "wrong", f"after {written:,} tokens: {wrong}"
     if written < endurance.least_share * tokens:
         return "skipped", f"the model ended by itself after {written:,} of {tokens:,} tokens"
     rates = _quarters(answer)

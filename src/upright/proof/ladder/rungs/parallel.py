@@ -27,7 +27,7 @@ from upright.proof.ladder.full_cache import (
     written_tokens,
 )
 from upright.proof.ladder.load_questions import LoadQuestion, load_questions
-from upright.proof.ladder.observing import Slot, observation_of
+from upright.proof.ladder.observing import Slot, fault_or_weakness, observation_of
 from upright.proof.ladder.rung import LadderRung, Probe, ProofContext, ProofTarget
 from upright.proof.ladder.trends import exceeds
 
@@ -58,7 +58,8 @@ class Baseline:
     """Those that are put under load."""
     said: dict[str, str]
     exact: frozenset[str]
-    """Must be answered the same: right, and sure of each token. None of an engine whose sure answers differ alone."""
+    """Must be answered the same: sure of each token, and right, unless the model is known to be weak. None of an engine
+    whose sure answers differ alone."""
     weak: tuple[str, ...]
     """Not answered rightly alone; nothing follows from them."""
     flips: int
@@ -115,7 +116,8 @@ def _alone(stand: ProofContext) -> Observation:
     if baseline.faults:
         verdict, reason = "failed", "alone already: " + "; ".join(baseline.faults[:_KEPT])
     elif len(baseline.questions) < _LEAST_QUESTIONS:
-        verdict, reason = "failed", f"only {len(baseline.questions)} of {count} questions are answered rightly alone"
+        verdict = fault_or_weakness(stand, "wrong")
+        reason = f"only {len(baseline.questions)} of {count} questions are answered rightly alone"
     response = {"weak": list(baseline.weak), "faults": list(baseline.faults)}
     seconds = time.monotonic() - began
     return observation_of(stand, slot, verdict, reason, seconds=seconds, measured=measured, response=response)
@@ -128,6 +130,9 @@ def _measured(stand: ProofContext) -> Baseline:
     right = {name for name in first if not (_is_wrong(first[name]) or _is_wrong(second[name]))}
     unequal = {name for name in first if first[name].said != second[name].said}
     sure = {name for name in first if (first[name].sure or 0.0) >= CERTAIN_PROBABILITY}
+    weak = fault_or_weakness(stand, "wrong") == "wrong" and not unequal & sure
+    whole = {name for name in first if first[name].error is None and second[name].error is None}
+    held = right | (sure & whole) if weak else right
     wrong_flips = {name for name in unequal if _is_wrong(first[name]) != _is_wrong(second[name])}
     strange = [(answer, _whose(answer, questions)) for answer in (*first.values(), *second.values())]
     faults = [f"{answer.question.name} {whose}" for answer, whose in strange if whose is not None]
@@ -135,10 +140,10 @@ def _measured(stand: ProofContext) -> Baseline:
         f"{name} is right once and wrong once, though every token was likely" for name in sorted(wrong_flips & sure)
     ]
     return Baseline(
-        questions=tuple(question for question in questions if question.name in right),
+        questions=tuple(question for question in questions if question.name in held),
         said={name: answer.said for name, answer in first.items()},
-        exact=frozenset() if unequal & sure else frozenset(sure & right),
-        weak=tuple(name for name in first if name not in right),
+        exact=frozenset() if unequal & sure else frozenset(sure & held),
+        weak=tuple(name for name in first if name not in held),
         flips=len(unequal),
         wrong_flips=len(wrong_flips),
         faults=tuple(faults),

@@ -57,12 +57,12 @@ def _is_ignored(seen: Observation, stand: ProofContext) -> bool:
     kept = any(
         observation.check == seen.check and observation.verdict == "passed" for observation in stand.observations
     )
-    return seen.verdict == "failed" and seen.guard is None and seen.response is not None and not kept
+    return seen.verdict in ("failed", "wrong") and seen.guard is None and seen.response is not None and not kept
 
 
 def _judged(answer: Answer, question: Question, mode: Mode) -> Judgement:
     if wrong := rule(question.rule, answer.text, question.expect):
-        return "failed", wrong
+        return "wrong", wrong
     if mode == "thinking" and not answer.reasoning.strip():
         return "unsupported", "no reasoning came: the template or the parser has no thinking"
     return "passed", f"{question.rule}: {_short(question.expect)}"

@@ -7,7 +7,15 @@ from typing import Any
 from upright.base.bounds.bounded_json import parse_json
 from upright.facts.records.evidence import Observation
 from upright.proof.ladder.estimating import ProbeCost
-from upright.proof.ladder.observing import Judgement, SentQuestion, Slot, judge_isolated, observation_of, observe_answer
+from upright.proof.ladder.observing import (
+    Judgement,
+    SentQuestion,
+    Slot,
+    fault_or_weakness,
+    judge_isolated,
+    observation_of,
+    observe_answer,
+)
 from upright.proof.ladder.prompts import Task
 from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 from upright.proof.ladder.sandbox import run_assertions
@@ -47,10 +55,11 @@ def _work(stand: ProofContext, task: Task) -> Observation:
             return seen
         if not answer.tool_calls:
             verdict, reason = judge_isolated(lambda turn=turn: _tested(task, files, turn))  # type: ignore[misc]
-            return seen.model_copy(update={"verdict": verdict, "reason": reason})
+            return seen.model_copy(update={"verdict": fault_or_weakness(stand, verdict), "reason": reason})
         messages.append({"role": "assistant", "content": answer.text, "tool_calls": answer.tool_calls})
         messages += _done(answer, files)
-    return seen.model_copy(update={"verdict": "failed", "reason": f"not finished after {task.most_turns} answers"})
+    verdict, reason = fault_or_weakness(stand, "wrong"), f"not finished after {task.most_turns} answers"
+    return seen.model_copy(update={"verdict": verdict, "reason": reason})
 
 
 def _done(answer: Answer, files: dict[str, str]) -> list[dict[str, Any]]:
@@ -83,7 +92,7 @@ def _tested(task: Task, files: dict[str, str], turns: int) -> Judgement:
     for name, assertions in task.tests.items():
         outcome = run_assertions(files, assertions)
         if not outcome.ok:
-            return "failed", f"{name} fails: {outcome.reason}"
+            return "wrong", f"{name} fails: {outcome.reason}"
     return "passed", f"{', '.join(task.tests)} passes after {turns} answers (sandbox: {outcome.isolation})"
 
 

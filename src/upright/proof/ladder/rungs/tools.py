@@ -8,7 +8,7 @@ from typing import Any
 from upright.facts.records.evidence import Observation
 from upright.proof.ladder.detectable_rates import ruled_out_words
 from upright.proof.ladder.estimating import THOUGHT_TOKENS, ProbeCost
-from upright.proof.ladder.observing import Judge, SentQuestion, Slot, observation_of, observe_answer
+from upright.proof.ladder.observing import Judge, SentQuestion, Slot, fault_or_weakness, observation_of, observe_answer
 from upright.proof.ladder.prompts import Dialogue, ExpectedCall, Mode, PromptSet
 from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 from upright.proof.ladder.schemas import misfit
@@ -150,7 +150,8 @@ def _figures(stand: ProofContext) -> Observation:
     reason = f"schema accuracy {fit:.0f} of {calls:.0f}, trigger F1 {f1:.2f}"
     if calls and fit == calls:
         reason += f"; {ruled_out_words(int(calls))}"
-    return observation_of(stand, slot, "passed" if calls and fit == calls else "failed", reason, measured=measured)
+    verdict = fault_or_weakness(stand, "passed" if calls and fit == calls else "wrong")
+    return observation_of(stand, slot, verdict, reason, measured=measured)
 
 
 RUNG = LadderRung(NAME, "tool calls that fit their schemas, called when due", _probes)

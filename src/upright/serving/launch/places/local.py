@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from upright.base.bounds.files import file_bytes
 from upright.base.host import LocalHost, Result, passed_environment
 from upright.facts.records.deployment import Process
 from upright.facts.store import DeploymentDir, write_atomically
@@ -88,5 +89,5 @@ class LocalPlace:
 
 def _write_once(path: Path, content: bytes) -> None:
     """A start that finds it as it should be needs nothing of the disk."""
-    if not path.exists() or path.read_bytes() != content:
+    if not path.exists() or file_bytes(path) != content:
         write_atomically(path, content, mode=0o600)

@@ -1,12 +1,11 @@
-"""Box + Model + Goal -> [Plan], best first.
+"""Box + Model + Goal -> [Plan]: one artifact with every engine, spread and cache type that is tried, in no order.
 
-Every way that the engines offer is planned by the same arithmetic: no rule of thumb decides before the bytes and the
-milliseconds do.
+No rule of thumb decides before the bytes and the milliseconds do; which is the best is said in `rule`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.units import format_tokens
@@ -14,25 +13,17 @@ from upright.engines import engine_named
 from upright.engines.facets.budget import GpuShare, Margin
 from upright.engines.facets.spread import Layers, Ranks
 from upright.engines.gpu_settings import dense_mla
-from upright.facts.catalog.loader import catalogue_snapshot
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Note, Objection, Parallel, Plan, Use
 from upright.planning.choosing import engine_constraints
-from upright.planning.choosing.estimated_sizes import may_be_placed
 from upright.planning.choosing.goal_checks import (
     cache_objection,
-    check_goal,
-    fp8_images,
     fp8_patch,
     has_compressed_attention,
     rank_objections,
     sparse_mla,
 )
-from upright.planning.choosing.nearest import nearest
-from upright.planning.choosing.published_notes import published_notes
-from upright.planning.choosing.ranking import faithful, ranking_key
-from upright.planning.choosing.tuning_steps import tuning_steps
 from upright.planning.choosing.unknown import (
     incomplete_objection,
     known_by_name_note,
@@ -60,97 +51,6 @@ if TYPE_CHECKING:
 START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
 
 
-@catalogue_snapshot()
-def plan(
-    box: Box,
-    model: Model,
-    goal: Goal | None = None,
-    *,
-    choose_from: Iterable[Model] = (),
-    others: Iterable[Model] = (),
-    verdicts: Sequence[KernelVerdict] = (),
-    measured: Sequence[Residuals] = (),
-    advise: Callable[[Plan], bool] = lambda best: True,
-) -> list[Plan]:
-    """Ways to stand this model on this box, best first. A plan that does not fit says why in its objections.
-
-    `choose_from` are other artifacts, taken if the model's own weights do not fit; `others` are only offered.
-    Both are looked at only when they are needed. A kernel verdict that says no is an objection of every plan that
-    would launch that kernel. `measured` are earlier starts: those of this box, engine and version replace overheads.
-    `advise` says whether the best plan gets its tuning steps, or what would fit instead, and notes on other runs.
-    """
-    goal = goal or Goal()
-    check_goal(goal)
-    if goal.engine_version is not None:
-        from upright.planning.choosing.releases import check_version
-
-        check_version(goal)
-    if goal.nodes > 1:
-        return _across(box, model, goal, choose_from, others, verdicts, advise)
-    search = _Search(box, verdicts, measured)
-    ranked, known = search.ranked(model, goal, choose_from)
-    best, artifact = ranked[0], known[ranked[0].model]
-    if best.not_understood or not advise(best):
-        return ranked
-    if best.fits:
-        best = engine_constraints.with_splits(best, ranked[1:])
-        climb = tuning_steps(best, artifact, lambda changed: search.best(artifact, changed))
-        notes = (*best.notes, *search.with_image(best, artifact), *published_notes(best, artifact, box))
-        ranked[0] = best.model_copy(update={"rungs": climb, "notes": notes})
-    else:
-        native, *rest = (known | {found.name: found for found in (*choose_from, *others)}).values()
-        offered = (native, *(other for other in rest if may_be_placed(other, box)))
-        found = nearest(best, artifact, offered, search.best, search.grown if _can_grow(box) else None)
-        ranked[0] = best.model_copy(update={"nearest": found})
-    return ranked
-
-
-@catalogue_snapshot()
-def best_plan(box: Box, model: Model, goal: Goal, *, choose_from: Iterable[Model] = ()) -> Plan:
-    """The first of `plan`, without its tuning steps, and if it does not fit without what would."""
-    return _Search(box).ranked(model, goal, choose_from)[0][0]
-
-
-def configurations_on(box: Box, *, measured: Sequence[Residuals] = ()) -> Callable[[Model, Goal], list[Plan]]:
-    """Every configuration of one artifact on this box, in no order: for whoever compares artifacts and models."""
-    return _Search(box, measured=measured).ways
-
-
-def _across(
-    box: Box,
-    model: Model,
-    goal: Goal,
-    choose_from: Iterable[Model],
-    others: Iterable[Model],
-    verdicts: Sequence[KernelVerdict],
-    advise: Callable[[Plan], bool],
-) -> list[Plan]:
-    """As one model on several boxes, with a word on replicas. What was measured on one box says nothing of several."""
-    from upright.planning.choosing.multi_node import joined_boxes, network, replica_notes
-
-    network(goal.link)
-    search = _Search(joined_boxes(box, goal.nodes), verdicts)
-    ranked, known = search.ranked(model, goal, choose_from)
-    if not advise(ranked[0]):
-        return ranked
-    alone = plan(
-        box,
-        known[ranked[0].model],
-        goal.model_copy(update={"nodes": 1, "link": None, "tensor_parallel": None, "pipeline_parallel": None}),
-        choose_from=(),
-        others=others,
-        verdicts=verdicts,
-    )[0]
-    notes = (*ranked[0].notes, *replica_notes(ranked[0], alone))
-    return [ranked[0].model_copy(update={"notes": notes}), *ranked[1:]]
-
-
-def _can_grow(box: Box) -> bool:
-    """Whether more of the same GPU could be put in: not where there is none, or where it is soldered to the memory."""
-    devices = gpus(box)
-    return bool(devices) and not any(device.unified for device in devices)
-
-
 def start_context(model: Model, use: Use = "coding-agent") -> int:
     """The safe start of this use, or what the model was made for if that is less."""
     wanted = START_CONTEXTS[use]
@@ -169,7 +69,7 @@ class _Wanted(NamedTuple):
     taught: EarlierStarts | None
 
 
-class _Search:
+class Configurations:
     """One box and what was planned on it: digests are made once."""
 
     def __init__(self, box: Box, verdicts: Sequence[KernelVerdict] = (), measured: Sequence[Residuals] = ()) -> None:
@@ -179,44 +79,7 @@ class _Search:
         self._box_reference = box.reference
         self._references: dict[str, str] = {}
 
-    def ranked(self, model: Model, goal: Goal, choose_from: Iterable[Model]) -> tuple[list[Plan], dict[str, Model]]:
-        """Best first, and the artifacts that were looked at, by name."""
-        artifacts, plans = [model], self.ways(model, goal)
-        if not any(way.fits for way in plans):
-            artifacts += choose_from
-            others = [way for other in artifacts[1:] if faithful(other) for way in self.ways(other, goal)]
-            # A share of the GPU that was asked for is heeded, or refused; engines without one do not stand in.
-            plans += [way for way in others if goal.memory_fraction is None or way.memory_fraction is not None]
-        known = {artifact.name: artifact for artifact in artifacts}
-        return sorted(plans, key=lambda way: ranking_key(way, known[way.model], model, self._box)), known
-
-    def best(self, model: Model, goal: Goal) -> Plan:
-        return min(self.ways(model, goal), key=lambda candidate: ranking_key(candidate, model, model, self._box))
-
-    def grown(self, count: int) -> Callable[[Model, Goal], Plan]:
-        """Plans on a box with this many of the first GPU."""
-        first = self._box.gpus[0]
-        more = tuple(first.model_copy(update={"index": index}) for index in range(count))
-        return _Search(self._box.model_copy(update={"gpus": more}), self._verdicts).best
-
-    def with_image(self, best: Plan, model: Model) -> Iterator[Note]:
-        """What a community image would change, where upstream cannot read an fp8 cache."""
-        asked = best.goal.image or best.goal.kv_dtype or best.goal.engine_version or best.engine_version
-        if asked or not (images := fp8_images(best.engine)):
-            return
-        if not cache_objection(model, self._box, best.goal, best.engine, None, "fp8"):
-            return
-        image = images[-1]
-        other = self.best(model, best.goal.model_copy(update={"image": image, "engine": best.engine}))
-        if other.fits and other.speed and other.speed.decode.best:
-            message = (
-                "a community image carries an fp8 cache and its own all-reduce: KV cache of at least "
-                f"{format_tokens(other.kv.low_tokens)} tokens, {other.speed.decode.best:.0f} tok/s; prove it "
-                "at full context"
-            )
-            yield Note(code="community-image", message=message, remedy=f"--image {image}")
-
-    def ways(self, model: Model, goal: Goal) -> list[Plan]:
+    def of(self, model: Model, goal: Goal) -> list[Plan]:
         return [self._finished(candidate, model, goal) for candidate in self._plans(model, goal)]
 
     def _plans(self, model: Model, goal: Goal) -> Iterator[Plan]:

@@ -1,4 +1,7 @@
-"""Sixty and more ways to lie with a real bundle, each refused with its reason; twenty honest ones accepted."""
+"""A shared claim: a bundle that `verify`, `replay` and `index fetch` read, with anything changed or made up.
+
+Sixty and more ways to lie with a real bundle, each refused with its reason; twenty honest ones accepted.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,10 @@ from upright.evidence.share.statement import identity_of, read_statement
 from upright.evidence.share.verifying import verify
 from upright.facts.records.base import digest_of
 
+NOT_PROMISED = ("that a claim was measured: samples that fit each other and physics may be made up; `replay` tells",)
+pytestmark = pytest.mark.promise(
+    "everything that a claim states is derived again from its samples: what does not fit is broken, and says why"
+)
 Change = Callable[[Tree], object]
 
 

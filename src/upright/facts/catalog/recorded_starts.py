@@ -1,0 +1,107 @@
+"""Engine + version -> what its own start code said of a model, a GPU architecture and a split.
+
+Recorded by `scripts/ask-engine`. A refusal binds. An acceptance proves the start and nothing behind it: no kernel was
+launched. What is not here was not asked.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from upright.facts.catalog.loader import OURS
+
+FOLDER = OURS / "starts"
+_TOLD_BY_FORMAT = ("layers/quantization/",)
+"""Files of vLLM that refuse how weights are stored: what they say holds for that build alone."""
+
+
+class StartKey(NamedTuple):
+    """What was asked."""
+
+    configuration: str
+    """Name of a recorded config.json."""
+    compute_capability: str
+    tensor: int = 1
+    pipeline: int = 1
+    decode_context: int = 1
+    expert_parallel: bool = False
+    cache_type: str = "auto"
+
+
+class RecordedStart(NamedTuple):
+    """What was answered."""
+
+    key: StartKey
+    verdict: str
+    """accepts, refuses or not-known."""
+    stage: str
+    """How far it came."""
+    sentence: str
+    """The engine's own."""
+    file: str
+    line: int
+    weight_bytes: int | None
+    """Of a rank, as constructed."""
+    block_tokens: int | None
+    layers: str
+    """Kinds of cache: name, tokens and bytes of a page, window, and how many layers have it."""
+
+    @property
+    def of_this_build(self) -> bool:
+        """Whether it follows from how the weights are stored, and says nothing of another build of the model."""
+        return any(part in self.file for part in _TOLD_BY_FORMAT)
+
+
+COLUMNS = (*StartKey._fields, *RecordedStart._fields[1:])
+
+
+def recorded_starts(engine: str, version: str | None) -> Mapping[StartKey, RecordedStart]:
+    """Empty for a version that nobody asked."""
+    return _read(FOLDER / f"{engine}-{version}.csv")
+
+
+@cache
+def _read(path: Path) -> Mapping[StartKey, RecordedStart]:
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as opened:
+        starts = [start_of(row) for row in csv.DictReader(opened)]
+    return {start.key: start for start in starts}
+
+
+def start_of(row: Mapping[str, str]) -> RecordedStart:
+    key = StartKey(
+        row["configuration"],
+        row["compute_capability"],
+        int(row["tensor"]),
+        int(row["pipeline"]),
+        int(row["decode_context"]),
+        row["expert_parallel"] == "yes",
+        row["cache_type"],
+    )
+    return RecordedStart(
+        key,
+        row["verdict"],
+        row["stage"],
+        row["sentence"],
+        row["file"],
+        int(row["line"] or 0),
+        int(row["weight_bytes"]) if row["weight_bytes"] else None,
+        int(row["block_tokens"]) if row["block_tokens"] else None,
+        row["layers"],
+    )
+
+
+def row_of_start(start: RecordedStart) -> dict[str, str]:
+    """As a line of the file."""
+    key = {**start.key._asdict(), "expert_parallel": "yes" if start.key.expert_parallel else ""}
+    answer = start._asdict()
+    return {name: _text(key.get(name, answer.get(name))) for name in COLUMNS}
+
+
+def _text(field: object) -> str:
+    return "" if field in (None, 0, False) else str(field)

@@ -1,0 +1,229 @@
+"""Box + Model + Goal -> the table of ways, best first: what every verb chooses from.
+
+Each build of the model with each engine, spread, cache type and, where upstream cannot, image. The order is `rule`'s
+alone. Builds are planned from the native one down, and only while a later one could still come before the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from upright.facts.catalog.fidelity import fidelity_of
+from upright.facts.catalog.loader import catalogue_snapshot
+from upright.facts.records.box import Box
+from upright.facts.records.model import Model
+from upright.facts.records.plan import Goal, Note, Plan
+from upright.planning.choosing.configurations import Configurations
+from upright.planning.choosing.estimated_sizes import may_be_placed
+from upright.planning.choosing.goal_checks import cache_objection, check_goal, fp8_images
+from upright.planning.choosing.nearest import SMALLER_CACHE, nearest
+from upright.planning.choosing.published_notes import published_notes
+from upright.planning.choosing.rule import Way, lost_much, of_like_size, ordered
+from upright.planning.choosing.trades import other_ways
+from upright.planning.choosing.tuning_steps import tuning_steps
+from upright.planning.placement.devices import gpus
+from upright.planning.placement.engine_support import built_for, engines_loading
+from upright.planning.speed.rows import fitted_on
+
+if TYPE_CHECKING:
+    from upright.facts.records.kernel import KernelVerdict
+    from upright.facts.records.residuals import Residuals
+
+SMALLER = "smaller-cache"
+COMMUNITY = "community-image"
+
+
+@catalogue_snapshot()
+def plan(
+    box: Box,
+    model: Model,
+    goal: Goal | None = None,
+    *,
+    choose_from: Iterable[Model] = (),
+    others: Iterable[Model] = (),
+    verdicts: Sequence[KernelVerdict] = (),
+    measured: Sequence[Residuals] = (),
+    advise: Callable[[Plan], bool] = lambda best: True,
+    every: bool = False,
+) -> list[Plan]:
+    """Ways to stand this model on this box, best first. A plan that does not fit says why in its objections.
+
+    `choose_from` are other builds of it, which may be taken; `others` are only offered. A kernel verdict that says no
+    is an objection of every plan that would launch that kernel. `measured` are earlier starts: those of this box,
+    engine and version replace overheads. `advise` says whether the best plan gets its tuning steps, or what would fit
+    instead, and notes on other ways and runs. `every` plans also what cannot come first.
+    """
+    goal = goal or Goal()
+    check_goal(goal)
+    if goal.engine_version is not None:
+        from upright.planning.choosing.releases import check_version
+
+        check_version(goal)
+    if goal.nodes > 1:
+        return _across(box, model, goal, choose_from, others, verdicts, advise)
+    table = Table(box, verdicts, measured)
+    ways = table.ways(model, goal, choose_from, every=every)
+    plans, best = [way.plan for way in ways], ways[0]
+    if best.plan.not_understood or not advise(best.plan):
+        return plans
+    return [_advised(table, best, ways, model, chain(choose_from, others)), *plans[1:]]
+
+
+@catalogue_snapshot()
+def best_plan(box: Box, model: Model, goal: Goal, *, choose_from: Iterable[Model] = ()) -> Plan:
+    """The first of `plan`, without its tuning steps, and if it does not fit without what would."""
+    return Table(box).ways(model, goal, choose_from)[0].plan
+
+
+class Table:
+    """The ways of one box."""
+
+    def __init__(self, box: Box, verdicts: Sequence[KernelVerdict] = (), measured: Sequence[Residuals] = ()) -> None:
+        self.box = box
+        self._verdicts = verdicts
+        self._configurations = Configurations(box, verdicts, measured)
+
+    def ways(self, model: Model, goal: Goal, choose_from: Iterable[Model] = (), *, every: bool = False) -> list[Way]:
+        """Best first. `choose_from` come from the native build down."""
+        found = self.of_artifact(model, goal)
+        for other in choose_from:
+            if not every and _settled(found, other):
+                break
+            if not every and self._second_by_rule(found, other):
+                continue
+            # A share of the GPU that was asked for is heeded, or refused; engines without one do not stand in.
+            found += [
+                way for way in self.of_artifact(other, goal) if goal.memory_fraction is None or way.plan.memory_fraction
+            ]
+        return ordered(found)
+
+    def _second_by_rule(self, found: Sequence[Way], other: Model) -> bool:
+        """Whether a build as large as the native one is for engines of which nothing was fitted on this GPU, where
+        another way was: steps 6 and 7.
+        """
+        gpu = next((gpu.row for gpu in self.box.gpus), None)
+        best = [way for way in found if way.flawless and way.fitted_here and way.fidelity.level == "native"]
+        engines = set(engines_loading(other.format))
+        if gpu is None or not best or any(way.plan.engine in engines for way in best) or fitted_on(gpu) & engines:
+            return False
+        return any(of_like_size(way.artifact, other) for way in best)
+
+    def of_artifact(self, model: Model, goal: Goal) -> list[Way]:
+        """Of one build, in no order; with smaller cache types and community images where nothing else holds it."""
+        plans = self._configurations.of(model, goal)
+        if not any(plan.fits for plan in plans):
+            plans += [found for less in self._with_less(model, goal, plans) for found in less]
+        fidelity = fidelity_of(model)
+        return [Way(plan, model, self.box, fidelity) for plan in plans]
+
+    def best(self, model: Model, goal: Goal) -> Plan:
+        """Of one build as it is asked for: no other cache type, no image."""
+        fidelity = fidelity_of(model)
+        return ordered(Way(plan, model, self.box, fidelity) for plan in self._configurations.of(model, goal))[0].plan
+
+    def grown(self, count: int) -> Callable[[Model, Goal], Plan]:
+        """Plans on a box with this many of the first GPU."""
+        first = self.box.gpus[0]
+        more = tuple(first.model_copy(update={"index": index}) for index in range(count))
+        return Table(self.box.model_copy(update={"gpus": more}), self._verdicts).best
+
+    def with_image(self, engine: str, model: Model, goal: Goal) -> list[Plan]:
+        """By the newest community image that carries an fp8 cache, where upstream cannot read one here."""
+        images = [image for image in fp8_images(engine) if built_for(image, self.box)]
+        if not images or goal.image or goal.engine_version or any(known.engine == engine for known in self.box.engines):
+            return []
+        if goal.kv_dtype not in (None, "fp8") or not cache_objection(model, self.box, goal, engine, None, "fp8"):
+            return []
+        by_image = goal.model_copy(update={"image": images[-1], "engine": engine})
+        message = (
+            f"by the community image {images[-1]}: upstream {engine} cannot read an fp8 cache of such attention here"
+        )
+        note = Note(code=COMMUNITY, message=message, remedy="prove it at full context")
+        return [_noted(plan, note) for plan in self._configurations.of(model, by_image)]
+
+    def _with_less(self, model: Model, goal: Goal, plans: Sequence[Plan]) -> Iterator[list[Plan]]:
+        short = [plan for plan in plans if plan.objections and _only_short_of_cache(plan)]
+        for engine in dict.fromkeys(plan.engine for plan in plans):
+            yield self.with_image(engine, model, goal) if goal.kv_dtype or short else []
+        for engine, usual in dict.fromkeys((plan.engine, plan.kv.dtype) for plan in short if goal.kv_dtype is None):
+            if (dtype := SMALLER_CACHE.get(usual)) is not None:
+                less = goal.model_copy(update={"kv_dtype": dtype, "engine": engine})
+                holds = f"KV cache in {dtype}: in {usual} it would not hold what is asked"
+                note = Note(code=SMALLER, message=f"{holds}; what {dtype} loses of this model was not measured")
+                yield [_noted(plan, note) for plan in self._configurations.of(model, less)]
+
+
+def _settled(found: Sequence[Way], other: Model) -> bool:
+    """Whether no way of this build, or of those after it, could come first."""
+    nearness = lost_much(fidelity_of(other))
+    return any(way.flawless and lost_much(way.fidelity) < nearness for way in found)
+
+
+def _only_short_of_cache(plan: Plan) -> bool:
+    """Whether a smaller cache type may be all that it takes."""
+    cache_bytes = plan.kv.planned_tokens * (plan.kv.low_bytes_per_token or 0)
+    return all(
+        objection.code in ("pool-too-small", "cache-not-supported")
+        or (objection.code == "does-not-fit" and (objection.short_bytes or 0) < cache_bytes)
+        for objection in plan.objections
+    )
+
+
+def _noted(plan: Plan, note: Note) -> Plan:
+    return plan.model_copy(update={"notes": (*plan.notes, note)})
+
+
+def _advised(table: Table, best: Way, ways: Sequence[Way], native: Model, known: Iterable[Model]) -> Plan:
+    plan, artifact = best.plan, best.artifact
+    if not plan.fits:
+        models = (native, *(other for other in known if may_be_placed(other, table.box)))
+        offered = tuple({model.name: model for model in models}.values())
+        found = nearest(plan, artifact, offered, table.best, table.grown if _can_grow(table.box) else None)
+        return plan.model_copy(update={"nearest": found})
+    climb = tuning_steps(plan, artifact, lambda changed: table.best(artifact, changed))
+    beside = [*ways[1:], *_beside(table, best, ways, known)]
+    notes = (*plan.notes, *other_ways(best, beside), *published_notes(plan, artifact, table.box))
+    return plan.model_copy(update={"rungs": climb, "notes": notes})
+
+
+def _beside(table: Table, best: Way, ways: Sequence[Way], known: Iterable[Model]) -> Iterator[Way]:
+    """What may be worth a line though it cannot come first: a community image, and the next build."""
+    plan = best.plan
+    if plan.goal.image is None and plan.goal.kv_dtype is None:
+        by_image = table.with_image(plan.engine, best.artifact, plan.goal)
+        yield from (Way(found, best.artifact, table.box, best.fidelity) for found in by_image)
+    planned = {way.artifact.name for way in ways}
+    other = next((model for model in known if model.name not in planned), None)
+    if other is not None and lost_much(fidelity_of(other)) < 2:
+        yield from table.of_artifact(other, plan.goal)
+
+
+def _across(
+    box: Box,
+    model: Model,
+    goal: Goal,
+    choose_from: Iterable[Model],
+    others: Iterable[Model],
+    verdicts: Sequence[KernelVerdict],
+    advise: Callable[[Plan], bool],
+) -> list[Plan]:
+    """As one model on several boxes, with a word on replicas. What was measured on one box says nothing of several."""
+    from upright.planning.choosing.multi_node import joined_boxes, network, replica_notes
+
+    network(goal.link)
+    ways = Table(joined_boxes(box, goal.nodes), verdicts).ways(model, goal, choose_from)
+    best = ways[0].plan
+    if not advise(best):
+        return [way.plan for way in ways]
+    single = goal.model_copy(update={"nodes": 1, "link": None, "tensor_parallel": None, "pipeline_parallel": None})
+    alone = plan(box, ways[0].artifact, single, others=others, verdicts=verdicts)[0]
+    notes = (*best.notes, *replica_notes(best, alone))
+    return [best.model_copy(update={"notes": notes}), *(way.plan for way in ways[1:])]
+
+
+def _can_grow(box: Box) -> bool:
+    """Whether more of the same GPU could be put in: not where there is none, or where it is soldered to the memory."""
+    devices = gpus(box)
+    return bool(devices) and not any(device.unified for device in devices)
