@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.programs import made_by
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -161,3 +164,60 @@ def test_the_table_of_other_cards(run: Run, wheel) -> None:
         ("NVIDIA_H200", "fp8_w8a8"): [15, 27, 91, 487, 163840],
         ("NVIDIA_H200", "int8_w8a16"): [1, 2, 2, 36, 147456],
     }
+
+
+def test_an_environment_without_triton_is_patched_by_another_python(run: Run, engine, tmp_path: Path) -> None:
+    """The environment holds the files, the named Python compiles."""
+    source = engine("sglang", "0.5.8")
+    environment = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    shutil.copytree(source.root, packages, dirs_exist_ok=True)
+    python = ("--python", made_by("get-triton"))
+    named = ("sglang-sm120-extend-tiles", "--engine", "sglang", "--env", environment, *python)
+    file = packages / "sglang/srt/layers/attention/triton_ops/extend_attention.py"
+    before = file.read_bytes()
+    applied = run("patch", "apply", *named, "--yes")
+    assert applied.returncode == 0, applied.stderr
+    assert file.read_bytes() != before
+    assert f"--python {python[1]}" in applied.stderr.splitlines()[-1]
+    verified = run("patch", "verify", *named)
+    assert verified.returncode == 0, verified.stderr
+    assert run("patch", "revert", *named[:-2]).returncode == 0
+    assert file.read_bytes() == before
+    checked = run("kernels", "check", "kimi-k2.5", "--target", "sm_120", "--devices", "8", *named[1:], "--json")
+    assert json.loads(checked.stdout)["engine_version"] == "0.5.8"
+    empty = run("patch", "verify", "vllm-mla-fp8-one-stage", "--engine", "vllm", *named[3:])
+    assert empty.returncode == 2
+    assert "has none" in empty.stderr
+
+
+def test_which_tuned_file_a_model_would_load(run: Run, wheel, tmp_path: Path) -> None:
+    """The file's name is the engine's own, by the box's card and not by another of its capability."""
+    words = ("--engine", "vllm", "--source", wheel("vllm", "0.32.0"), "--json")
+    shipped = run("kernels", "moe", "deepseek-v3.1", "--box", "8x-h200-sxm", *words)
+    loads = json.loads(shipped.stdout)["model"]
+    assert (loads["file_name"], loads["ships"]) == (
+        "E=256,N=256,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json",
+        True,
+    )
+    lacking = run("kernels", "moe", "kimi-k2-instruct", "--box", "8x-rtx-pro-6000-server", *words)
+    loads = json.loads(lacking.stdout)["model"]
+    name = (
+        "E=384,N=256,device_name=NVIDIA_RTX_PRO_6000_Blackwell_Server_Edition,dtype=fp8_w8a8,block_shape=[128,128].json"
+    )
+    assert (loads["file_name"], loads["ships"], loads["place"]) == (name, False, "VLLM_TUNED_CONFIG_FOLDER=DIR")
+    assert [one["needed_bytes"] for one in loads["verdicts"]] == [30720, 37376, 49664]
+    assert loads["tuner"].endswith("--tp-size 8 --dtype fp8_w8a8 --tune")
+    int4 = run("kernels", "moe", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server", *words)
+    assert "not Triton's fused MoE" in json.loads(int4.stdout)["model"]["experts"]
+
+    tile = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 128, "BLOCK_SIZE_K": 128, "num_warps": 4, "num_stages": 3}
+    brought = tmp_path / name
+    brought.write_text(json.dumps({"triton_version": "3.7.1", "1": tile}))
+    here = ("kernels", "moe", "--target", "sm_120", "--tuned", brought, *words)
+    assert run(*here).returncode == 0
+    brought.write_text(json.dumps({"1": tile, "1024": tile | {"BLOCK_SIZE_M": 128, "num_stages": 5}}))
+    assert run(*here).returncode == 1
+    brought.write_text(json.dumps({str(batch): tile for batch in range(65)}))
+    assert "is no tuned MoE file" in run(*here).stderr

@@ -45,15 +45,16 @@ def engine_options(*, compiles: bool = True) -> Callable[[F], F]:
             from upright.proof.kernels import Compiler, find_source, interpreter, plain_interpreter
             from upright.proof.kernels.sources import is_fetched
 
+            holder = plain_interpreter(environment)
             if compiles:
-                limit_seconds = arguments.pop("limit_seconds")
-                chosen = interpreter(environment, arguments.pop("python"))
-                arguments["compiler"] = Compiler(chosen, limit_seconds, tell=_progress())
-            else:
-                chosen = plain_interpreter(environment)
-            if engine_version and not (place or image) and not is_fetched(engine, engine_version, chosen):
+                limit_seconds, named = arguments.pop("limit_seconds"), arguments.pop("python")
+                compiling = interpreter(environment, named)
+                options = ("--python", named) if named else ()
+                arguments["compiler"] = Compiler(compiling, limit_seconds, tell=_progress(), options=options)
+                holder = holder if environment else compiling
+            if engine_version and not (place or image) and not is_fetched(engine, engine_version, holder):
                 say(f"fetching the Python files of {engine} {engine_version}")
-            source = find_source(engine, version=engine_version, source=place, image=image, environment=chosen)
+            source = find_source(engine, version=engine_version, source=place, image=image, environment=holder)
             return function(source=source, **arguments)
 
         decorated: Any = wrapper

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from upright.app.cli.engine_source import engine_options
 from upright.app.cli.lazy import FullSummaryGroup
-from upright.app.cli.options import model_argument
+from upright.app.cli.options import model_argument, refuse_empty
 from upright.app.cli.output import Output, output_options, say
 
 if TYPE_CHECKING:
     from upright.proof.kernels import Compiler
     from upright.proof.kernels.sources import EngineSource
+
+
+box_option = click.option(
+    "--box", help="As for probe: a name, a file, a recording or ssh:HOST.  [default: this machine]"
+)
+target_option = click.option(
+    "--target", "target_name", metavar="TARGET", help="Only a silicon: sm_120, 12.0, a GPU's name."
+)
+devices_option = click.option(
+    "--devices", type=click.IntRange(min=1), help="GPUs that share each layer; all of the box by default."
+)
 
 
 @click.group(name="kernels", cls=FullSummaryGroup)
@@ -23,9 +35,9 @@ def command() -> None:
 
 @command.command()
 @model_argument
-@click.option("--box", help="As for probe: a name, a file, a recording or ssh:HOST.  [default: this machine]")
-@click.option("--target", "target_name", metavar="TARGET", help="Only a silicon: sm_120, 12.0, a GPU's name.")
-@click.option("--devices", type=click.IntRange(min=1), help="GPUs that share each layer; all of the box by default.")
+@box_option
+@target_option
+@devices_option
 @click.option("--kv-dtype", default="auto", show_default=True, help="Type of the KV cache, as the engine spells it.")
 @engine_options()
 @output_options
@@ -91,24 +103,43 @@ def search(
 
 
 @command.command()
-@click.option("--target", "target_name", metavar="TARGET", required=True, help="sm_120, 12.0, or a GPU's name.")
+@click.argument("model", required=False, callback=refuse_empty)
+@box_option
+@target_option
+@devices_option
 @click.option("--device", help="Only files tuned on devices with this in their name, such as H100.")
+@click.option("--tuned", metavar="FILE", help="A tuned file of your own, instead of those that the engine ships.")
 @click.option("--candidates", "dtype", metavar="TYPE", help="Also tiles worth tuning: bf16, fp8_w8a8, int8_w8a16.")
 @engine_options()
 @output_options
 def moe(
-    output: Output, source: EngineSource, compiler: Compiler, target_name: str, device: str | None, dtype: str | None
-) -> None:
-    """Say which tuned MoE configurations of the engine can run on a target."""
-    from upright.proof import kernels
+    output: Output, source: EngineSource, compiler: Compiler, model: str | None, box: str | None,
+    target_name: str | None, devices: int | None, device: str | None, tuned: str | None, dtype: str | None,
+) -> None:  # fmt: skip
+    """Say which tuned MoE configurations of the engine can run on a target, and which MODEL would load."""
     from upright.proof.kernels import moe as configurations
+    from upright.proof.kernels.check_request import moe_of_model, target_gpus
 
-    silicon, files = kernels.target(target_name), configurations.tuned_files(source, device)
-    moe_check = configurations.check_moe(files, source, silicon, compiler)
+    silicon = target_gpus(box, target_name, devices)
+    loads = moe_of_model(model, silicon, source, compiler) if model is not None else None
+    if tuned is not None:
+        files = [configurations.tuned_file(Path(tuned))]
+    elif loads is None or device is not None:
+        files = configurations.tuned_files(source, device)
+    else:
+        files = []
+    moe_check = configurations.check_moe(files, source, silicon.target, compiler)
     if dtype is not None:
         kind = None if dtype == "bf16" else dtype
-        tiles = configurations.candidates(files, kind, source, silicon, compiler)
+        shipped = files or configurations.tuned_files(source)
+        tiles = configurations.candidates(shipped, kind, source, silicon.target, compiler)
         moe_check = moe_check.model_copy(update={"candidates": tuple(tiles)})
+    moe_check = moe_check.model_copy(update={"model": loads})
     from upright.app.pages.kernels_page import moe_page
 
     output.answer(moe_check, lambda console: moe_page(console, moe_check))
+    too_large = tuned is not None and any(row.entries_over for row in moe_check.devices)
+    if too_large or (loads is not None and any(one.verdict == "does-not-fit" for one in loads.verdicts)):
+        output.no()
+    if loads is not None:
+        output.next("plan", str(model), *(["--box", box] if box else []))

@@ -70,7 +70,7 @@ def apply(output: Output, source: EngineSource, compiler: Compiler, name: str, d
     output.answer(answer, lambda console: print_wrapped(console, f"{patch.file} {done}"))
     if not dry_run:
         say("an engine that is running keeps its old kernels until it is started again")
-    output.next("patch", "apply" if dry_run else "verify", name, *_words(source))
+    output.next("patch", "apply" if dry_run else "verify", name, *_words(source), *compiler.options)
 
 
 @command.command()

@@ -9,7 +9,7 @@ from upright.base.terminal.wrapping import print_wrapped
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upright.facts.records.kernel import KernelCheck, MoeCheck, TileSearch
+    from upright.facts.records.kernel import KernelCheck, MoeCheck, MoeModel, TileSearch
 
 MARKS = {"fits": "yes", "does-not-fit": "NO", "could-not-determine": "?"}
 WORDS = {"fits": "fits", "does-not-fit": "does not fit", "could-not-determine": "could not determine"}
@@ -60,11 +60,43 @@ def tiles_page(console: Console, found: TileSearch) -> None:
 
 
 def moe_page(console: Console, found: MoeCheck) -> None:
-    from rich.table import Table
-
     version = f"{found.engine} {found.engine_version or '(version unknown)'}"
     limit = f"{found.limit_bytes:,}" if found.limit_bytes is not None else "an unknown number of"
     print_wrapped(console, f"{version}, tuned MoE files on {found.target}: {limit} bytes a block")
+    if found.model is not None:
+        _model_lines(console, found.model, found.engine)
+    if found.devices:
+        _devices_table(console, found)
+    for why in sorted({row.why for row in found.devices if row.why}):
+        print_wrapped(console, f"unknown: {why}", 2)
+    for candidate in found.candidates:
+        numbers = " ".join(f"{name.removeprefix('BLOCK_SIZE_')} {value}" for name, value in candidate.tile.items())
+        batches = f"batch {candidate.batch_from} to {candidate.batch_to}"
+        print_wrapped(
+            console, f"{numbers}: {candidate.needed_bytes:,} bytes, {batches}, used {candidate.used} times", 2
+        )
+
+
+def _model_lines(console: Console, loads: MoeModel, engine: str) -> None:
+    print_wrapped(console, f"{loads.model}: {loads.experts}", 2)
+    if loads.file_name is not None:
+        shipped = "this release has it" if loads.ships else "this release has none: its default tiles run"
+        print_wrapped(console, f"looks for {loads.file_name}: {shipped}", 2)
+    elif loads.tuner is not None:
+        print_wrapped(console, "which GPU it is, by its driver's name, is not known: no file can be named", 2)
+    for item in loads.verdicts:
+        print_wrapped(
+            console, f"{MARKS[item.verdict]:<4} {item.launch.removeprefix(f'{loads.experts}, ')}: {item.why}", 2
+        )
+    if loads.tuner is not None and not loads.ships:
+        print_wrapped(console, f"to make it, on that GPU and in a clone of {engine}: {loads.tuner}", 2)
+        if loads.place is not None:
+            print_wrapped(console, f"then: {loads.place}; upright kernels moe --tuned FILE tries it before", 2)
+
+
+def _devices_table(console: Console, found: MoeCheck) -> None:
+    from rich.table import Table
+
     print_wrapped(console, f"{found.tiles} distinct tiles; {found.triton}", 2)
     table = Table(box=None, pad_edge=False)
     table.add_column("tuned on", overflow="fold")
@@ -75,11 +107,3 @@ def moe_page(console: Console, found: MoeCheck) -> None:
         most = f"{row.most_bytes:,}" if row.most_bytes is not None else "?"
         table.add_row(row.device.removeprefix("NVIDIA_"), row.dtype, *map(str, counts), most)
     console.print(table)
-    for why in sorted({row.why for row in found.devices if row.why}):
-        print_wrapped(console, f"unknown: {why}", 2)
-    for candidate in found.candidates:
-        numbers = " ".join(f"{name.removeprefix('BLOCK_SIZE_')} {value}" for name, value in candidate.tile.items())
-        batches = f"batch {candidate.batch_from} to {candidate.batch_to}"
-        print_wrapped(
-            console, f"{numbers}: {candidate.needed_bytes:,} bytes, {batches}, used {candidate.used} times", 2
-        )

@@ -74,6 +74,12 @@ class FusedExperts:
     """Where `get_default_config` lives."""
     configurations: tuple[str, ...]
     """Folders of tuned files."""
+    tuner: str
+    """The engine's own tuner, in its repository."""
+    own_folder: str
+    """The variable that names a folder of one's own tuned files; a version whose launcher does not name it has none."""
+    block_joint: str = ","
+    """Between the two numbers of a block in a file's name."""
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,9 @@ KERNELS = TritonKernels(
             "sglang/srt/layers/moe/moe_runner/triton_utils/configs",
             "sglang/srt/layers/moe/fused_moe_triton/configs",
         ),
+        tuner="benchmark/kernels/fused_moe_triton/tuning_fused_moe_triton.py",
+        own_folder="SGLANG_MOE_CONFIG_DIR",
+        block_joint=", ",
     ),
     standins={
         **{

@@ -228,6 +228,8 @@ KERNELS = TritonKernels(
         files=("vllm/model_executor/layers/fused_moe/fused_moe.py",),
         default_files=("vllm/model_executor/layers/fused_moe/fused_moe.py",),
         configurations=("vllm/model_executor/layers/fused_moe/configs",),
+        tuner="benchmarks/kernels/benchmark_moe.py",
+        own_folder="VLLM_TUNED_CONFIG_FOLDER",
     ),
     standins={"vllm.platforms:current_platform": "current_platform", "vllm.logger:init_logger": "get_logger"},
     real={"vllm.triton_utils:tl": "import triton.language as tl", "vllm.triton_utils:triton": "import triton"},

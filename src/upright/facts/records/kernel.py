@@ -1,8 +1,9 @@
 """Whether an engine's kernels fit a silicon: three verdicts, and never a guess."""
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from upright.facts.records.base import Part, Reason, Record
+from upright.facts.records.base import Part, Reason, Record, Upgrade
 from upright.facts.records.plan import Objection
 
 KernelAnswer = Literal["fits", "does-not-fit", "could-not-determine"]
@@ -132,10 +133,36 @@ class MoeCandidate(Part):
     """Shared memory of a block."""
 
 
+class MoeModel(Part):
+    """The tuned file that an engine looks for when it serves a model on a GPU."""
+
+    model: str
+    """Which model."""
+    experts: str
+    """Its routed experts on one device, or why no tuned file is looked for."""
+    file_name: str | None = None
+    """What the engine looks for there; None if its experts do not run in Triton or no GPU is known by name."""
+    ships: bool = False
+    """Whether this release has that file."""
+    verdicts: tuple[KernelVerdict, ...] = ()
+    """The tiles that run: the file's, or the engine's defaults where there is none."""
+    tuner: str | None = None
+    """The engine's own command that makes the file, on the GPU itself."""
+    place: str | None = None
+    """Where the engine finds a file of one's own."""
+
+
+def _moe_check_from_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 knew no model."""
+    return content
+
+
 class MoeCheck(Record):
     """Which tuned MoE configurations of an engine can run on a target."""
 
     kind: ClassVar[str] = "moe-check"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _moe_check_from_1}
 
     engine: str
     """vllm or sglang."""
@@ -155,6 +182,8 @@ class MoeCheck(Record):
     """One a device and weight type."""
     candidates: tuple[MoeCandidate, ...] = ()
     """Tiles worth tuning here, if a weight type was asked for."""
+    model: MoeModel | None = None
+    """What a model would load, if one was named."""
 
 
 class TileFit(Part):

@@ -20,6 +20,8 @@ class Compiler:
     """Compiles at once; None for one a core."""
     tell: Counted | None = None
     """Called with how many launches are done, of how many."""
+    options: tuple[str, ...] = ()
+    """The options that name it, for the next command."""
 
     def outcomes(self, tasks: Sequence[CompileTask], target: CompileTarget) -> list[list[CompileOutcome]]:
         return compile_tasks(

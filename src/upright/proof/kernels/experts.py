@@ -6,12 +6,15 @@ function. Weight types whose experts do not run in Triton are named, not judged.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from upright.base.bounds.files import file_bytes
 from upright.base.errors import EngineError
 from upright.engines.facets.kernels import KernelRoute, Shapes
-from upright.facts.records.kernel import KernelVerdict
+from upright.facts.records.kernel import KernelVerdict, MoeModel
 from upright.proof.kernels.capture import kernels_of, launcher_call
 from upright.proof.kernels.compile import CompileOutcome, CompileTask
 from upright.proof.kernels.compiler import Compiler
@@ -75,6 +78,52 @@ def judge_experts(
         shapes = f"{experts}, batch {batches}, {origin}"
         verdicts.append(verdict_of(outcomes[key], moe_way, shapes, source, target))
     return verdicts
+
+
+def moe_model(
+    model: str,
+    repository: str,
+    experts: ExpertShapes | str,
+    devices: int,
+    source: EngineSource,
+    target: CompileTarget,
+    compiler: Compiler,
+) -> MoeModel:
+    """The tuned file that this release looks for, what runs with or without it, and how one is made."""
+    if isinstance(experts, str):
+        return MoeModel(model=model, experts=experts)
+    known = kernels_of(source.engine).experts
+    tune = (
+        f"python {known.tuner} --model {shlex.quote(repository)} --tp-size {devices} --dtype {experts.dtype or 'auto'}"
+    )
+    return MoeModel(
+        model=model,
+        experts=str(experts),
+        file_name=file_name(experts, target.device_name, known.block_joint) if target.device_name else None,
+        ships=bool(target.device_name) and _tuned(experts, target.device_name, source) is not None,
+        verdicts=tuple(judge_experts(experts, target.device_name, source, target, compiler)),
+        tuner=f"{tune} --tune",
+        place=_place(source),
+    )
+
+
+def file_name(experts: ExpertShapes, device: str, joint: str) -> str:
+    """As both engines spell it."""
+    device = "NVIDIA_H200" if "H200" in device.split() else re.sub(r"[\s/]+", "_", device)
+    dtype = f",dtype={experts.dtype}" if experts.dtype else ""
+    block = f",block_shape=[{joint.join(map(str, experts.block_shape))}]" if experts.block_shape else ""
+    return f"E={experts.count},N={experts.width},device_name={device}{dtype}{block}.json"
+
+
+def _place(source: EngineSource) -> str | None:
+    """The variable that this version's own file names, else its folder."""
+    known = kernels_of(source.engine).experts
+    for name in known.default_files:
+        if (source.root / name).is_file():
+            text = file_bytes(source.root / name).decode(errors="replace")
+            folder = next((one for one in known.configurations if (source.root / one).is_dir()), None)
+            return f"{known.own_folder}=DIR" if known.own_folder in text else folder
+    return None
 
 
 def _tuned(experts: ExpertShapes, device: str, source: EngineSource) -> ConfigFile | None:

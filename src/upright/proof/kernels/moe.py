@@ -30,6 +30,8 @@ _NAME = re.compile(
     r"E=(?P<experts>\d+),N=(?P<width>\d+),device_name=(?P<device>[^,]+?)(?:,dtype=(?P<dtype>[^,]+?))?"
     r"(?:,block_shape=\[(?P<block>[\d, ]+)\])?(?P<channels>,per_channel_quant=True)?(?P<down>_down)?\.json"
 )
+MOST_ENTRIES = 64
+"""Batch sizes in one file: the engines' tuners write 18, and each distinct tile is a compile."""
 TILE = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages")
 
 Tile = tuple[str | None, tuple[int, ...] | None, bool, tuple[int, ...]]
@@ -74,10 +76,21 @@ def tuned_files(source: EngineSource, device: str | None = None) -> list[ConfigF
     return wanted
 
 
+def tuned_file(path: Path) -> ConfigFile:
+    """One that somebody brings: named as the engines name theirs, so that its experts and type are known."""
+    if not path.is_file():
+        raise UsageError(f"{path} is not a file")
+    config_file = _read(path)
+    if config_file is None or not config_file.tiles:
+        hint = "E=384,N=256,device_name=…,dtype=fp8_w8a8,block_shape=[128,128].json, and a batch size for each entry"
+        raise UsageError(f"{path.name} is no tuned MoE file", hint=hint)
+    return config_file
+
+
 def check_moe(files: Sequence[ConfigFile], source: EngineSource, target: CompileTarget, compiler: Compiler) -> MoeCheck:
     """Each distinct tile is compiled once; the counts are of files and of their entries."""
     tiles = sorted({config_file.tile(batch) for config_file in files for batch in config_file.tiles}, key=repr)
-    outcomes = compiled(tiles, source, target, compiler)
+    outcomes = compiled(tiles, source, target, compiler) if tiles else {}
     devices = sorted({config_file.device for config_file in files})
     return MoeCheck(
         engine=source.engine,
@@ -199,11 +212,12 @@ def _read(path: Path) -> ConfigFile | None:
         return None
     try:
         content = parse_json(file_bytes(path))
-    except (OSError, ValueError):
+        entries = {int(batch): entry for batch, entry in content.items() if isinstance(entry, dict) and batch.isdigit()}
+        tiles = {batch: numbers_of(entry) for batch, entry in entries.items()}
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError):
         return None
-    tiles = {
-        int(batch): numbers_of(entry) for batch, entry in content.items() if isinstance(entry, dict) and batch.isdigit()
-    }
+    if len(tiles) > MOST_ENTRIES:
+        return None
     block = tuple(int(part) for part in named["block"].split(",")) if named["block"] else None
     numbers = int(named["experts"]), int(named["width"])
     return ConfigFile(path.name, named["device"], *numbers, named["dtype"], block, bool(named["channels"]), tiles)

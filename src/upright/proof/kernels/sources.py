@@ -76,8 +76,9 @@ def find_source(
     elif version is not None:
         return released(engine, version)
     else:
+        without = f" {environment.program} has none" if environment is not None else ""
         raise UsageError(
-            f"which {engine}?", hint="--engine-version, --env (an environment) or --source (wheel, directory)"
+            f"which {engine}?{without}", hint="--engine-version, --env (an environment) or --source (wheel, directory)"
         )
     if version is not None and engine_source.version not in (None, version):
         raise UsageError(f"{engine_source.where} is {engine} {engine_source.version}, not {version}")

@@ -36,14 +36,16 @@ def target(name: str) -> CompileTarget:
     written = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?|(\d{1,2})\.(\d)", name.strip().lower())
     if written is None:
         try:
-            return of_capability(catalog.gpu(name).compute_capability)
+            row = catalog.gpu(name)
+            return of_capability(row.compute_capability, row.device_names[0])
         except CatalogError as error:
             raise UsageError(f"{name} is no target: {error.message}", hint="sm_120, 12.0 or a GPU's name") from None
     return of_capability(f"{written[1][:-1]}.{written[1][-1]}" if written[1] else f"{written[2]}.{written[3]}")
 
 
-def of_capability(compute_capability: str) -> CompileTarget:
-    """The least that any GPU of this capability offers: a kernel that fits fits on each of them."""
+def of_capability(compute_capability: str, device_name: str | None = None) -> CompileTarget:
+    """The least that any GPU of this capability offers: a kernel that fits fits on each of them. Engines choose tuned
+    files by the driver's name of the one that is meant."""
     major, dot, minor = compute_capability.partition(".")
     if not (dot and major.isdigit() and minor.isdigit()):
         raise UsageError(
@@ -54,9 +56,12 @@ def of_capability(compute_capability: str) -> CompileTarget:
     known = [row for row in alike if row.shared_memory_block_kib.value is not None]
     if not known:
         return CompileTarget(
-            number, None, f"no catalogue row gives the shared memory of capability {compute_capability}"
+            number,
+            None,
+            f"no catalogue row gives the shared memory of capability {compute_capability}",
+            device_name or "",
         )
     least = min(known, key=lambda row: row.shared_memory_block_bytes)
     return CompileTarget(
-        number, least.shared_memory_block_bytes, f"catalogue row gpus/{least.id}", least.device_names[0]
+        number, least.shared_memory_block_bytes, f"catalogue row gpus/{least.id}", device_name or least.device_names[0]
     )
