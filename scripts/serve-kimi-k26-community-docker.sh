@@ -95,7 +95,7 @@ options=(
   --env VLLM_DISABLE_SHARED_EXPERTS_STREAM=0
   # CUDA graphs are not counted: counted, the DCP 8 cache falls from 2.62M to 1.74M tokens [catalogue, images/voip-glm-kimi-canonical-20260514]
   --env VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0
-  # a line of figures each second, which `upright top` and `diagnose` read [catalogue, images/voip-glm-kimi-canonical-20260514]
+  # a line of figures each second, which `upright tools top` and `diagnose` read [catalogue, images/voip-glm-kimi-canonical-20260514]
   --env VLLM_LOG_STATS_INTERVAL=1
   # the kernel that the published runs leave out [catalogue, images/voip-glm-kimi-canonical-20260514]
   --env VLLM_DISABLED_KERNELS=MarlinFP8ScaledMMLinearKernel

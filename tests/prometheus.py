@@ -1,4 +1,4 @@
-"""A folder that `upright monitor` wrote -> a real Prometheus that runs on it, asked through its HTTP API."""
+"""A folder that `upright tools monitor` wrote -> a real Prometheus that runs on it, asked through its HTTP API."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ and 4.29 GiB in fp8 on each GPU.
 _UNKNOWN = """\
 ## What is not known
 
-- No plan of ours has met a GPU yet. After the first start, [`upright residuals`](residuals.md) says how far each term
-  was off, and the next plan uses it.
+- No plan of ours has met a GPU yet. After the first start, [`upright tools residuals`](residuals.md) says how far each
+  term was off, and the next plan uses it.
 - SGLang's overheads rest on five runs, vLLM's beside Kimi on RTX PRO 6000 on eleven starts of eight models.
 - For CPU offload one machine is known. Two of its three published VRAM figures cannot be reconciled with the
   size of the layers that were placed, so only the row without experts on the GPUs was used.
@@ -255,7 +255,7 @@ def _transfer() -> str:
             "A plan for another model, weight format, GPU or engine version, a higher concurrency or a longer context",
             "than were fitted is widened by what the error across such a step was measured to have beyond that at",
             "home, each source compared with itself. Wider than 2.5 times a band is not printed: then the speed is not",
-            "known, and `upright calibrate` measures it.",
+            "known, and `upright tools calibrate` measures it.",
         ),
         "",
         "| step | of | runs | median error | p90 | adds alone | measured by |",

@@ -13,13 +13,15 @@ _WIDTH = 80
 
 
 def pages() -> dict[Path, str]:
-    from upright.app.cli.main import SECTIONS, cli
+    from upright.app.cli.main import cli
+    from upright.app.cli.verbs import FOLDED, SECTIONS
 
     lines = [
         "# Commands",
         "",
         "Written from the verbs' own help. Every option can be given as an environment variable too: `--port` of",
-        "`upright up` is `UPRIGHT_UP_PORT`.",
+        "`upright up` is `UPRIGHT_UP_PORT`. What stands under another verb has its name as a verb of its own too:",
+        f"{_listed(FOLDED)}.",
         "",
         *_block(cli, "upright"),
     ]
@@ -32,6 +34,10 @@ def pages() -> dict[Path, str]:
                 *_verb(import_module(f"upright.app.cli.{verb.replace('-', '_')}").command, f"upright {verb}"),
             ]
     return {Path("docs/commands.md"): "\n".join(lines)}
+
+
+def _listed(folded: dict[str, dict[str, str]]) -> str:
+    return "; ".join(f"{', '.join(f'`{verb}`' for verb in verbs)} of `{group}`" for group, verbs in folded.items())
 
 
 def _verb(command: click.Command, path: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pkgutil import walk_packages
 import click
 
 import upright
-from upright.app.cli.main import VERBS
+from upright.app.cli.verbs import SHOWN
 from upright.engines import ENGINES
 from upright.facts.records.base import Part
 from upright.facts.records.fields import field_docs
@@ -29,10 +29,8 @@ ENGINE_NAME = re.compile(
 TEXTS = (".yaml", ".md", ".html", ".txt", ".toml")
 PROSE = "binds|did|does|home|import|reads|wrote"
 """What a sentence about ourselves, or a line of Python, goes on with."""
-NAMED = re.compile(
-    rf"(?<!inet )\bupright (?!(?:{PROSE})\b)([a-z]+(?:-[a-z]+)*)(?: ([a-z]+))?((?:(?!upright)[^\n;,`'\"()])*)"
-)
-"""A verb, the word after it, and the rest of what might be the command."""
+NAMED = re.compile(rf"(?<!inet )\bupright (?!(?:{PROSE})\b)([a-z]+(?:-[a-z]+)*)((?:(?!upright)[^\n;,`'\"()])*)")
+"""A verb, and the rest of what might be the command."""
 PARSES_YAML = {"load", "load_all", "safe_load", "safe_load_all", "full_load", "unsafe_load", "compose", "compose_all"}
 
 
@@ -86,12 +84,12 @@ def unwanted(text: str) -> list[str]:
 
 
 def wrong_commands(text: str) -> Iterator[str]:
-    """Commands that a hint, a page or a row names and that are not there, or not with these options."""
+    """Commands that a hint, a page or a row names and that are not shown, or not with these options."""
     for named in NAMED.finditer(text):
-        verb, second, rest = named.groups()
+        verb, rest = named.groups()
         command = _command(verb)
-        if isinstance(command, click.Group) and second is not None:
-            command = command.get_command(click.Context(command), second)
+        while isinstance(command, click.Group) and (below := re.match(r" ([a-z]+(?:-[a-z]+)*)", rest)):
+            command, rest = command.get_command(click.Context(command), below[1]), rest[below.end() :]
         if command is None:
             yield named[0]
         elif verb != "explain" and not isinstance(command, click.Group):  # explain takes any words
@@ -142,7 +140,8 @@ def undocumented_fields() -> Iterator[str]:
 
 @cache
 def _command(verb: str) -> click.Command | None:
-    return import_module(f"upright.app.cli.{verb.replace('-', '_')}").command if verb in VERBS else None
+    """Of a verb that people are shown: what stands under another is named with it."""
+    return import_module(f"upright.app.cli.{verb.replace('-', '_')}").command if verb in SHOWN else None
 
 
 def _strings(tree: ast.Module) -> Iterator[str]:

@@ -48,8 +48,8 @@ def test_words_that_the_style_forbids_are_noticed() -> None:
 def test_a_command_that_is_not_there_is_noticed() -> None:
     said = "upright catalog models, then upright plan X --nowhere; upright plan X --box Y or upright wait"
     assert len(list(text.wrong_commands(said))) == 3
-    assert list(text.wrong_commands("upright replay X --flag --threads=1")) == []
-    assert list(text.wrong_commands("upright replay X --threads=1"))
+    assert list(text.wrong_commands("upright share replay X --flag --threads=1")) == []
+    assert list(text.wrong_commands("upright share replay X --threads=1"))
 
 
 @pytest.mark.parametrize("path", ["src/upright/engines/vllm/constraints.yaml", "docs/refusals.md", "README.md"])

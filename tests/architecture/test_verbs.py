@@ -18,7 +18,17 @@ import click
 import pytest
 
 from tests.conftest import Upright
-from upright.app.cli.main import VERBS
+from upright.app.cli.main import cli
+from upright.app.cli.output import Output
+from upright.app.cli.verbs import SHOWN, VERBS, words_of
+
+OF_ONE_LEVEL = {
+    "recommend", "probe", "read", "plan", "compare", "render", "check", "demo", "engine", "run", "launch", "fetch",
+    "rehearse", "up", "ps", "top", "logs", "restart", "down", "diagnose", "fleet", "prove", "bench", "record",
+    "connect", "monitor", "residuals", "bundle", "verify", "replay", "field-test", "index", "report", "explain",
+    "calibrate", "catalog", "store", "kernels", "completion", "site", "patch",
+}  # fmt: skip
+"""The 41 names that there were when each was a level of its own."""
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -55,6 +65,31 @@ def test_help_fits_a_terminal_and_no_sentence_is_cut(verb: str):
     )
     assert [line for line in lines if len(line) > 80] == []
     assert [line for line in lines if re.match(r"  [a-z]+  +.*\w,?\.\.\.$", line)] == []
+
+
+def test_few_verbs_are_shown_and_no_name_was_lost():
+    assert len(SHOWN) <= 24
+    assert set(VERBS) >= OF_ONE_LEVEL
+    assert {words_of(verb)[0] for verb in VERBS} == set(SHOWN)
+
+
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - set(SHOWN)))
+def test_an_old_name_is_the_same_command_with_the_same_variables(verb: str):
+    def reached(*words: str) -> tuple[click.Command, str | None]:
+        context = click.Context(cli, auto_envvar_prefix="UPRIGHT")
+        for word in words:
+            command = context.command.get_command(context, word)  # type: ignore[attr-defined]
+            context = command.make_context(word, [], parent=context, resilient_parsing=True)
+        return context.command, context.auto_envvar_prefix
+
+    assert reached(verb) == reached(*words_of(verb))
+    context = click.Context(cli)
+    assert verb not in cli.list_commands(context)
+
+
+def test_the_next_command_is_spelled_as_it_is_shown(capsys: pytest.CaptureFixture[str]):
+    Output(False, None).next("verify", "a.json")
+    assert capsys.readouterr().err == "next: upright share verify a.json\n"
 
 
 def test_an_unknown_verb_is_met_with_the_nearest(upright: Upright):

@@ -13,7 +13,7 @@ import pytest
 
 from tests import command
 from tests.conftest import ROOT, TINY_MODEL, Upright
-from upright.app.cli.main import VERBS
+from upright.app.cli.verbs import VERBS
 
 RECORDED = ROOT / "tests/recordings/boxes/synthetic-hgx-b200"
 WORDS: dict[str, list[str]] = {
@@ -58,6 +58,8 @@ WORDS: dict[str, list[str]] = {
     "field-test": ["field-test", "--budget", "1s", "--box", "dgx-spark", "--dry-run"],
     "index": ["index", "nothing"],
     "site": ["site", "nothing"],
+    "share": ["share", "report", "nobody"],
+    "tools": ["tools", "kernels", "patch", "list", "--engine", "vllm"],
 }
 
 

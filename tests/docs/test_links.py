@@ -87,7 +87,7 @@ def test_a_strangers_question_is_answered_in_two_clicks(question: str) -> None:
 
 
 def test_the_kernel_that_the_readme_shows_is_the_one_on_its_page() -> None:
-    shown = (ROOT / "README.md").read_text().partition("```text\n$ upright kernels check")[2].partition("```")[0]
+    shown = (ROOT / "README.md").read_text().partition("```text\n$ upright tools kernels check")[2].partition("```")[0]
     page = (ROOT / "docs/kernels.md").read_text()
     assert shown.count("\n") >= 4
     assert [line for line in shown.splitlines()[1:] if line not in page] == []

@@ -131,7 +131,7 @@ def _answering(prometheus: Prometheus) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("names", [("tiny-a",), ("tiny-a", "tiny-b", "tiny-c", "tiny-d")], ids=["one", "four"])
 def test_top_in_a_terminal(standing: Standing, asked: None, names: tuple[str, ...], columns: int, lines: int) -> None:
     with _terminal(standing, columns, lines, "top", *names, "--every", "0.5s") as shown:
-        whole = rf"(?s)upright top  {len(names)} deployment.*█.*█.*█.*\nevery 500 ms · q leaves[^\n]*"
+        whole = rf"(?s)upright tools top  {len(names)} deployment.*█.*█.*█.*\nevery 500 ms · q leaves[^\n]*"
         text = shown.wait(lambda text: re.fullmatch(whole, text), "a picture of the last seconds").string.splitlines()
         assert len(text) <= lines
         assert max(map(len, text)) <= columns
@@ -142,7 +142,7 @@ def test_top_in_a_terminal(standing: Standing, asked: None, names: tuple[str, ..
         shown.resize(columns - 10, lines - 4)
         shown.wait(lambda text: len(text.split("\n")[0]) == columns - 10, "the other size")
         shown.press("q")
-        shown.wait(lambda text: "next: upright monitor" in text, "the person's own screen")
+        shown.wait(lambda text: "next: upright tools monitor" in text, "the person's own screen")
 
 
 def test_a_killed_engine_alerts_and_is_shown_dead(standing: Standing, tmp_path: Path) -> None:

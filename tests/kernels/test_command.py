@@ -46,7 +46,7 @@ def test_kimi_on_eight_rtx_pro_6000_is_no_with_the_remedy_and_fast(run: Run, whe
     assert (record["engine_version"], record["target"], record["limit_bytes"]) == ("0.32.0", "sm_120", 101376)
     (refused,) = [one for one in record["verdicts"] if one["verdict"] == "does-not-fit"]
     assert (refused["needed_bytes"], refused["short_bytes"]) == (102400, 1024)
-    assert "upright patch apply vllm-mla-fp8-one-stage" in refused["remedy"]
+    assert "upright tools kernels patch apply vllm-mla-fp8-one-stage" in refused["remedy"]
     assert "Triton" in record["triton"]
     seconds, cpu_seconds = [], []
     for _ in range(3):

@@ -109,13 +109,13 @@ def test_remedies_are_compiled_before_they_are_named(engine: Engine, compiler: C
         [(kernel_route("vllm", "mla-decode"), LATENT_FP8)], engine("vllm", "0.32.0"), target("sm_120"), compiler
     )
     assert hungriest(vllm).remedy == (
-        "upright patch apply vllm-mla-fp8-one-stage --engine vllm --env DIR (then 83,968 bytes); "
+        "upright tools kernels patch apply vllm-mla-fp8-one-stage --engine vllm --env DIR (then 83,968 bytes); "
         "or --kv-dtype bfloat16 (then 63,488 bytes)"
     )
     sglang = kernel_verdicts(
         [(kernel_route("sglang", "extend"), LATENT)], engine("sglang", "0.5.8"), target("sm_120"), compiler
     )
     assert hungriest(sglang).remedy == (
-        "upright patch apply sglang-sm120-extend-tiles --engine sglang --env DIR (then 71,680 bytes); "
+        "upright tools kernels patch apply sglang-sm120-extend-tiles --engine sglang --env DIR (then 71,680 bytes); "
         "or sglang 0.5.9 or later"
     )

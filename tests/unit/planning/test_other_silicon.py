@@ -31,7 +31,7 @@ def test_a_plan_there_is_a_band_or_says_what_measures_it(gpu: str):
     plan = asked("plan", "gpt-oss-20b", "--box", gpu, "--context", "8k")
     unknown = [note["message"] for note in plan["notes"] if note["code"] == "speed-unknown"]
     assert (plan["speed"] is not None) != bool(unknown)
-    assert all("upright calibrate" in message for message in unknown)
+    assert all("upright tools calibrate" in message for message in unknown)
     assert not plan["objections"]
 
 

@@ -1,4 +1,4 @@
-"""`upright bundle`."""
+"""`upright share bundle`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def command(
 
     Keys, tokens, home, user and host names and public addresses are taken out; what was taken out is listed. Reading a
     bundle checks every digest and writes nothing to the disk. With --statement it is a claim for everybody: the recipe,
-    every headline with its raw samples, the kind of box; `upright verify` checks it.
+    every headline with its raw samples, the kind of box; `upright share verify` checks it.
     """
     from upright.app.pages.bundle_page import manifest_page, unpacked_json, unpacked_page, written_page
     from upright.base.errors import UsageError
@@ -42,7 +42,7 @@ def command(
     output = Output(as_json, None)
     if bundle_file is not None:
         if deployment is not None or path is not None:
-            raise UsageError("--read looks into a bundle and packs nothing", hint="upright bundle --read FILE")
+            raise UsageError("--read looks into a bundle and packs nothing", hint="upright share bundle --read FILE")
         unpacked = read_bundle(bundle_file)
         output.answer(unpacked_json(unpacked), lambda console: unpacked_page(console, unpacked))
         return

@@ -1,4 +1,4 @@
-"""`upright calibrate`: fit the speed constants on your own measurements."""
+"""`upright tools calibrate`: fit the speed constants on your own measurements."""
 
 from __future__ import annotations
 

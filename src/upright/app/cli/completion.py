@@ -1,4 +1,4 @@
-"""`upright completion`: a completion script for a shell."""
+"""`upright tools completion`: a completion script for a shell."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def command(shell: str | None, output: Output) -> None:
     """Write a script that completes verbs, options, models, boxes and deployments in your shell.
 
     \b
-    bash:  echo 'source <(upright completion bash)' >> ~/.bashrc
-    zsh:   echo 'source <(upright completion zsh)' >> ~/.zshrc
-    fish:  upright completion fish > ~/.config/fish/completions/upright.fish
+    bash:  echo 'source <(upright tools completion bash)' >> ~/.bashrc
+    zsh:   echo 'source <(upright tools completion zsh)' >> ~/.zshrc
+    fish:  upright tools completion fish > ~/.config/fish/completions/upright.fish
 
     Without a name: for your login shell ($SHELL). The script holds the catalogue's names as they are now: write it
     again after an update. Completing starts no Python.

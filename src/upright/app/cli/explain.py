@@ -69,15 +69,15 @@ def _option(name: str) -> tuple[Explanation, ...]:
     if not name.startswith("--"):
         return ()
     from upright.app.cli.main import cli
+    from upright.app.cli.verbs import VERBS, words_of
     from upright.facts.catalog.explaining import Explanation
 
     verbs: dict[str, list[str]] = {}
-    context = click.Context(cli)
-    for verb in cli.list_commands(context):
-        command = cli.get_command(context, verb)
+    for verb in VERBS:
+        command = cli.get_command(click.Context(cli), verb)
         for option in command.params if command else ():
             if isinstance(option, click.Option) and name in option.opts:
-                verbs.setdefault(option.help or "", []).append(verb)
+                verbs.setdefault(option.help or "", []).append(" ".join(words_of(verb)))
     return tuple(
         Explanation(
             kind="option of upright",

@@ -1,4 +1,4 @@
-"""`upright field-test`."""
+"""`upright tools field-test`."""
 
 from __future__ import annotations
 

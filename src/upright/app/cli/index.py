@@ -1,4 +1,4 @@
-"""`upright index`: search evidence of others, and keep an index of it."""
+"""`upright share index`: search evidence of others, and keep an index of it."""
 
 from __future__ import annotations
 

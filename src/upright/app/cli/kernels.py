@@ -1,4 +1,4 @@
-"""`upright kernels`: whether an engine's Triton kernels fit a GPU architecture."""
+"""`upright tools kernels`: whether an engine's Triton kernels fit a GPU architecture."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from upright.app.cli.engine_source import engine_options
 from upright.app.cli.lazy import FullSummaryGroup
 from upright.app.cli.options import model_argument, refuse_empty
 from upright.app.cli.output import Output, output_options, say
+from upright.app.cli.patch import command as patch_command
 
 if TYPE_CHECKING:
     from upright.proof.kernels import Compiler
@@ -143,3 +144,6 @@ def moe(
         output.no()
     if loads is not None:
         output.next("plan", str(model), *(["--box", box] if box else []))
+
+
+command.add_command(patch_command)

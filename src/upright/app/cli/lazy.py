@@ -31,6 +31,12 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(self.table.items()))
 
 
+class FoldingGroup(LazyGroup):
+    """A verb that others stand under, which keep their own names (`context_settings` those of their variables)."""
+
+    module = "upright.app.cli."
+
+
 class FullSummaryGroup(click.Group):
     """A group whose help has the whole first paragraph of each command: click would cut it."""
 

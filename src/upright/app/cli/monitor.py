@@ -1,4 +1,4 @@
-"""`upright monitor`."""
+"""`upright tools monitor`."""
 
 from __future__ import annotations
 

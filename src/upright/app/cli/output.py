@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from upright.app.cli.verbs import words_of
 from upright.base.errors import UsageError
 from upright.base.terminal.messages import note as note
 from upright.base.terminal.messages import page_width as page_width
@@ -69,7 +70,7 @@ class Output(NamedTuple):
 
     def next(self, *words: str) -> None:
         """The next command, made from the caller's own arguments."""
-        say(f"next: {shlex.join(['upright', *words])}")
+        say(f"next: {shlex.join(['upright', *words_of(words[0]), *words[1:]])}")
 
     def no(self) -> None:
         """The answer is no: exit code 1."""

@@ -1,4 +1,4 @@
-"""`upright patch`: apply, verify or revert a patch of an installed engine, with proof."""
+"""`upright tools kernels patch`: apply, verify or revert a patch of an installed engine, with proof."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from upright.proof.kernels.sources import EngineSource
 
 
-@click.group(name="patch", cls=FullSummaryGroup)
+@click.group(name="patch", cls=FullSummaryGroup, context_settings={"auto_envvar_prefix": "UPRIGHT_PATCH"})
 def command() -> None:
     """Patch an installed engine, with proof, and take it back."""
 

@@ -47,7 +47,9 @@ SHOWN = 6
 @click.option("--why", is_flag=True, help="Every term of memory and of time.")
 @click.option("--all", "everything", is_flag=True, help="Every way that was planned, best first.")
 @click.option(
-    "--kernels", type=click.Path(path_type=Path, exists=True), help="What `upright kernels check -o FILE` found out."
+    "--kernels",
+    type=click.Path(path_type=Path, exists=True),
+    help="What `upright tools kernels check -o FILE` found out.",
 )
 @click.option("--no-measured", is_flag=True, help="Without what earlier starts on this box measured.")
 @output_options

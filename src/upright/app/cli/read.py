@@ -1,4 +1,4 @@
-"""`upright read MODEL`: what a model is made of, as a table by group and a picture of where the bytes are."""
+"""`upright tools read MODEL`: what a model is made of, as a table by group and a picture of where the bytes are."""
 
 from __future__ import annotations
 

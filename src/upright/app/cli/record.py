@@ -1,4 +1,4 @@
-"""`upright record`."""
+"""`upright tools record`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`upright rehearse`."""
+"""`upright tools rehearse`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`upright replay`."""
+"""`upright share replay`."""
 
 from __future__ import annotations
 

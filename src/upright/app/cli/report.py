@@ -1,4 +1,4 @@
-"""`upright report`."""
+"""`upright share report`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`upright residuals`."""
+"""`upright tools residuals`."""
 
 from __future__ import annotations
 

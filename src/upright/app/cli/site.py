@@ -1,4 +1,4 @@
-"""`upright site`: the planner as static files that plan in a browser."""
+"""`upright tools site`: the planner as static files that plan in a browser."""
 
 from __future__ import annotations
 

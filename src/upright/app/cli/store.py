@@ -1,4 +1,4 @@
-"""`upright store`: deployments on disk, and what is wrong with them."""
+"""`upright tools store`: deployments on disk, and what is wrong with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`upright top`."""
+"""`upright tools top`."""
 
 from __future__ import annotations
 

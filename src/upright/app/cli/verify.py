@@ -1,4 +1,4 @@
-"""`upright verify`."""
+"""`upright share verify`."""
 
 from __future__ import annotations
 

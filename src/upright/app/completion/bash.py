@@ -1,4 +1,4 @@
-"""Completion -> a script for bash: source <(upright completion bash)."""
+"""Completion -> a script for bash: source <(upright tools completion bash)."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ complete -F _upright upright
 
 
 def script(completion: Completion) -> str:
-    return f"# upright completion bash\n{tables(completion)}\n{_DRIVER}"
+    return f"# upright tools completion bash\n{tables(completion)}\n{_DRIVER}"

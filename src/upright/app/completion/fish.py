@@ -1,4 +1,4 @@
-"""Completion -> a script for fish: upright completion fish | source."""
+"""Completion -> a script for fish: upright tools completion fish | source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ end
 
 
 def script(completion: Completion) -> str:
-    lines = ["# upright completion fish", _LOOKED_UP.format(folder=quoted(completion.deployments_folder))]
+    lines = ["# upright tools completion fish", _LOOKED_UP.format(folder=quoted(completion.deployments_folder))]
     lines += [_verb(completion, verb) for verb in completion.verbs]
     for verb in completion.verbs:
         where = f"-n {quoted('__upright_at ' + chr(34) + ' '.join(verb.path) + chr(34))}"

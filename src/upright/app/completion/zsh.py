@@ -1,4 +1,4 @@
-"""Completion -> a script for zsh: source <(upright completion zsh), or a file _upright on the fpath."""
+"""Completion -> a script for zsh: source <(upright tools completion zsh), or a file _upright on the fpath."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ if [[ $funcstack[1] == _upright ]]; then _upright "$@"; else compdef _upright up
 
 
 def script(completion: Completion) -> str:
-    return f"#compdef upright\n# upright completion zsh\n{tables(completion)}\n{_DRIVER}"
+    return f"#compdef upright\n# upright tools completion zsh\n{tables(completion)}\n{_DRIVER}"

@@ -1,4 +1,4 @@
-"""`upright top`: the table once, or a live screen."""
+"""`upright tools top`: the table once, or a live screen."""
 
 from __future__ import annotations
 

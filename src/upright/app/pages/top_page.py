@@ -122,7 +122,7 @@ def _title(sights: Sequence[DeploymentReading], width: int, clock: str) -> Text:
     total = sum(sight.output_per_second or 0 for sight in sights)
     count = "1 deployment" if len(sights) == 1 else f"{len(sights)} deployments"
     summary = f"  {count}, {_rate(total)} tokens/s out"
-    left = Text.assemble(("upright top", "bold"), summary)
+    left = Text.assemble(("upright tools top", "bold"), summary)
     left.truncate(width - len(clock) - 1)
     left.append(" " * (width - len(left.plain) - len(clock)))
     left.append(clock, "dim")

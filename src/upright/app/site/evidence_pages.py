@@ -91,7 +91,7 @@ def _page(pointer: Pointer, opened: OpenedBundle, policy: str) -> str:
         *(_table(table.title, table.columns, table.rows) for table in predicate.tables),
         _table("What was checked", ("Verdict", "Check", "Reason"), checks),
         f"<p>Identity <code>{escape(verification.identity)}</code>. <a href='{file}' download>The bundle</a>: ",
-        f"<code>upright verify {file}</code> comes to the same.</p>",
+        f"<code>upright share verify {file}</code> comes to the same.</p>",
         "<p><a href='../index.html#view=evidence'>Back to the planner</a></p>",
     ]
     return _HTML.format(policy=policy, title=escape(title), body="\n".join(parts))

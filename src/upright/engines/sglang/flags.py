@@ -250,7 +250,7 @@ def _notes(case: FlagCase) -> Iterator[str]:
     if gpu_settings.is_sm12(case.box) and gpu_settings.dense_mla(case.model) and versions.in_range(version, "<0.5.9"):
         yield (
             "SGLang before 0.5.9 dies on SM 12.x at the first longer prompt ('Required: 106496, Hardware limit: "
-            "101376'): patch extend_attention.py (upright patch) or take 0.5.9."
+            "101376'): patch extend_attention.py (upright tools kernels patch) or take 0.5.9."
         )
     if plan.kv.dtype.startswith("fp8") and gpu_settings.is_sm12(case.box) and gpu_settings.dense_mla(case.model):
         yield "An fp8 cache with Kimi's INT4 weights was seen at 16 tok/s on SM 12.x: measure before keeping it."

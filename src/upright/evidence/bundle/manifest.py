@@ -1,4 +1,4 @@
-"""What is in a bundle: the first file of the archive, and what `upright bundle` answers."""
+"""What is in a bundle: the first file of the archive, and what `upright share bundle` answers."""
 
 from __future__ import annotations
 

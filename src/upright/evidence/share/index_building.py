@@ -90,7 +90,7 @@ def _submitted(pointer: Pointer, file: Path) -> Pointer:
         state = "revoked" if pointer.revoked is not None else pointer.level
         raise RecordError(
             f"{file}: {pointer.identity[:12]} is refused: it says of itself that it is {state}",
-            hint="upright index point writes pointers; --revoke revokes",
+            hint="upright share index point writes pointers; --revoke revokes",
         )
     return pointer
 

@@ -50,7 +50,7 @@ def search_indexes(
     Without a box, what is here already is shown of every box; without a model, of every model."""
     indexes = [index for index in pinned() if name in (None, index.name)]
     if not indexes:
-        raise UsageError(f"no index named {name}", hint="upright index add NAME URL --key FILE")
+        raise UsageError(f"no index named {name}", hint="upright share index add NAME URL --key FILE")
     answers, faults = [], []
     model, gpu = _model_named(model) if model else None, _gpu_named(gpu) if gpu else None
     anywhere = gpu is None and gpus is None
@@ -101,7 +101,7 @@ def known_bundle(identity: str) -> SeenPointer:
         raise UsageError(f"{on_one_line(identity, 80)} is too short, or no identity", hint=f"{_SHORTEST} digits")
     seen = seen_pointers(beginning)
     if not seen:
-        raise UsageError(f"no bundle {identity} was searched here", hint="upright index search MODEL")
+        raise UsageError(f"no bundle {identity} was searched here", hint="upright share index search MODEL")
     if len({entry.pointer.identity for entry in seen}) > 1:
         raise UsageError(f"several bundles begin with {identity}", hint="all 64 digits name one")
     return next((entry for entry in seen if entry.pointer.revoked), seen[0])

@@ -218,7 +218,7 @@ def read_statement(content: bytes, where: str) -> Statement:
     except ExceededError as error:
         raise RecordError(f"{where} is refused: it {error}") from None
     except ValueError:
-        raise RecordError(f"{where} is no bundle: it is not JSON", hint="upright bundle --statement") from None
+        raise RecordError(f"{where} is no bundle: it is not JSON", hint="upright share bundle --statement") from None
     if not isinstance(tree, dict) or tree.get("_type") != STATEMENT:
         raise RecordError(f"{where} is no bundle: it is not an in-toto statement") from None
     _refuse_other_spelling(content, tree, where)

@@ -189,6 +189,6 @@ class FieldBundle(Record):
     test: FieldTest
     """What was done, and what came of it."""
     statements: tuple[Json, ...] = ()
-    """One a deployment, as `upright bundle --statement` makes it: `upright verify` checks each."""
+    """One a deployment, as `upright share bundle --statement` makes it: `upright share verify` checks each."""
     redactions: dict[str, int] = Field(default_factory=dict)
     """What was taken out of the test, and how often; never its content."""

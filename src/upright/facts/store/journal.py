@@ -64,7 +64,7 @@ class DamageError(RecordError):
     """A line that is not as it was written."""
 
     def __init__(self, path: Path, place: str, what: str, *, whole: bool = True) -> None:
-        super().__init__(f"{path}: {place} {what}", hint=f"upright store check {path.parent}")
+        super().__init__(f"{path}: {place} {what}", hint=f"upright tools store check {path.parent}")
         self.what = what
         self.whole = whole
 
@@ -124,7 +124,7 @@ class Journal:
         if head is not None and head.entries > self._seq:
             raise StoreError(
                 f"{self.path} ends at entry {self._seq}, but {head.entries} were acknowledged: its end was removed",
-                hint=f"upright store check {self.path.parent}",
+                hint=f"upright tools store check {self.path.parent}",
             )
         if self._end < os.fstat(self._file).st_size:
             self._set_torn_aside()

@@ -74,7 +74,7 @@ def _measurements(statement: Statement, claim: Claim) -> Iterator[dict[str, str]
         **_subject(statement), "artifact": statement.predicate.model.repository, "cpu": box.cpu.name,
         "gpu_count": statement.predicate.box.gpus or None, "parallelism": _parallelism(plan.parallel),
         "kv_dtype": plan.kv.dtype, "kv_tokens": residuals.pool.measured_tokens.value if residuals else None,
-        "kind": "decode", "group": f"field-{statement.identity[:8]}", "notes": "upright field-test",
+        "kind": "decode", "group": f"field-{statement.identity[:8]}", "notes": "upright tools field-test",
     }  # fmt: skip
     for number, figures in enumerate(_cells(claim.benchmarks), 1):
         yield _row({**shared, "id": f"field-{statement.identity[:8]}-{number}", **figures}, _COLUMNS)
@@ -106,7 +106,7 @@ def _pools(statement: Statement, claim: Claim) -> list[dict[str, str]]:
         **_subject(statement), "id": f"field-{statement.identity[:8]}", "image": statement.predicate.engine.image,
         "model": known.id, "tensor": plan.parallel.tensor, "decode_context": plan.parallel.decode_context,
         "draft": "none", "memory_fraction": plan.memory_fraction, "graphs_counted": 1, "kv_dtype": plan.kv.dtype,
-        "tokens": residuals.pool.measured_tokens.value, "note": "upright field-test",
+        "tokens": residuals.pool.measured_tokens.value, "note": "upright tools field-test",
     }  # fmt: skip
     header = _text(POOLS).splitlines()[0].split(",")
     return [_row(figures, header)]

@@ -63,7 +63,7 @@ def unfinished() -> DeploymentDir:
     for directory in sorted(folders, key=lambda one: one.file(FieldTest).stat().st_mtime, reverse=True):
         if not directory.read(FieldTest).checks:
             return directory
-    raise UsageError("no field test was cut off", hint="upright field-test")
+    raise UsageError("no field test was cut off", hint="upright tools field-test")
 
 
 def resumed(directory: DeploymentDir, budget_seconds: float | None = None) -> FieldTest:

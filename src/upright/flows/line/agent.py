@@ -79,7 +79,8 @@ def recommended_model(goal: Goal, on: LaunchTarget, *, tell: Tell) -> str:
         offers = [first for offered in firsts for first in offered]
         if not offers:
             raise UsageError(
-                f"{best.source} runs on {best.engine}, not installed here", hint=f"upright engine how {best.engine}"
+                f"{best.source} runs on {best.engine}, not installed here",
+                hint=f"upright tools engine how {best.engine}",
             )
         offer = min(offers, key=lambda offered: ranks.get(offered.model, len(ranks)))
     tell(f"recommended: {offer.source} ({offer.quant}) on {offer.engine}, {offer.context_tokens:,} tokens of context")

@@ -43,7 +43,7 @@ def own_runs(
 def planned_measurements(sources: Sequence[str], budget_seconds: float) -> tuple[str, Campaign]:
     """The name of a deployment, and which of its cells to measure."""
     if len(sources) > 1 or any(source.endswith(".csv") for source in sources):
-        raise UsageError("cells are planned for one deployment", hint="upright calibrate DEPLOYMENT --plan")
+        raise UsageError("cells are planned for one deployment", hint="upright tools calibrate DEPLOYMENT --plan")
     folder = store.running_or_last(sources[0] if sources else None)
     return folder.name, measurement_plan(folder.read(Plan), folder.read(Model), folder.read(Box), budget_seconds)
 

@@ -59,7 +59,7 @@ def rehearse_without_weights(source: str, prepared: Prepared, host: Host, *, tel
     if not done.passed:
         raise LaunchError(
             f"{done.engine} falls on this model without its weights too: {done.code or done.said}",
-            hint=f"upright rehearse {source}",
+            hint=f"upright tools rehearse {source}",
         )
     return done
 

@@ -129,7 +129,9 @@ def bundle_named(text: str) -> OpenedBundle:
 def plan_replay(opened: OpenedBundle, wish: ReplayOptions, *, tell: Tell) -> ReplayPlan:
     """RecordError of a bundle that is broken: what does not hold is not repeated."""
     if opened.verification.level == "broken":
-        raise RecordError(f"{opened.path} is broken: {opened.verification.broken[0].reason}", hint="upright verify")
+        raise RecordError(
+            f"{opened.path} is broken: {opened.verification.broken[0].reason}", hint="upright share verify"
+        )
     claim = read_claim(opened.statement)
     recipe = claim.of(Recipe)
     if recipe is None or recipe.engine not in ENGINES:
@@ -159,7 +161,7 @@ def run_replay(
     """What it starts it ends, whatever happens."""
     identity = plan.opened.verification.identity
     if plan.prepared.recipe is None:
-        raise LaunchError("it does not fit here", hint="upright replay BUNDLE --plan-only says why")
+        raise LaunchError("it does not fit here", hint="upright share replay BUNDLE --plan-only says why")
     if not plan.loads:
         raise UsageError("it has no load that can be measured again", hint="a table without samples is only compared")
     directory = register(plan.prepared)

@@ -248,7 +248,7 @@ def _resources(recipe: Recipe, wire: PodRdma | None) -> list[str]:
     asked = ", ".join([f'cpu: "{cores}"', "memory: 64Gi", *whole])
     bound = ", ".join(["memory: 256Gi", *whole])
     return [
-        "  # cpu and memory are a beginning: what it takes is in `upright top`; experts in RAM take their whole size.",
+        "  # cpu and memory are a beginning: see `upright tools top`; experts in RAM take their whole size.",
         f"  resources: {{requests: {{{asked}}}, limits: {{{bound}}}}}",
     ]
 

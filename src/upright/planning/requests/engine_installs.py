@@ -50,7 +50,7 @@ def install_hint(recipe: Recipe) -> str:
     capability = recipe.circumstances.compute_capability if recipe.circumstances else None
     if capability is None or in_range(capability, ">=1"):
         return engine_named(recipe.engine).where_from
-    return f"upright engine how {recipe.engine}, with the same --box, has the build for {capability}"
+    return f"upright tools engine how {recipe.engine}, with the same --box, has the build for {capability}"
 
 
 def _for_gpus(row: GettingRow, box: Box) -> bool:

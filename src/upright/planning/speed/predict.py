@@ -123,7 +123,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
         gpu = box.gpus[0].name if box.gpus else "this CPU"
         return Unknown(
             f"no measurement of {plan.engine} on {gpu}, or on its architecture and interconnect; measure it: upright "
-            "bench, upright calibrate"
+            "bench, upright tools calibrate"
         )
     if not attention_known(model.architecture):
         return Unknown("how fast a compressed or shared cache is read was not measured; upright bench measures it")
@@ -132,7 +132,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     if case.layered is not None and case.silicon is None and case.work.recurrent_layers:
         return Unknown(
             "layers with a recurrent state on a processor are not known: two engines were 2.2 times apart; measure it: "
-            "upright bench, upright calibrate"
+            "upright bench, upright tools calibrate"
         )
     if case.compute_bound(plan.context_tokens / 2):
         return Unknown(f"{plan.goal.users} concurrent users are limited by compute here, which no measured run was")
@@ -173,7 +173,9 @@ def _missing_figure(plan: Plan, box: Box) -> str:
 
 def _too_far(row: SpeedRow, factors: RateBand | None) -> str:
     steps = ", ".join(STEP_WORDS[step] for step in factors.steps) if factors else "no held-out error is known"
-    return f"too far from what speeds/{row.id} was fitted on ({steps}); measure it: upright bench, upright calibrate"
+    return (
+        f"too far from what speeds/{row.id} was fitted on ({steps}); measure it: upright bench, upright tools calibrate"
+    )
 
 
 def _speed(

@@ -236,7 +236,7 @@ class _Passing(BaseHTTPRequestHandler):
 
     def _refuse(self, status: int, why: str) -> None:
         self.close_connection = True
-        page = json.dumps({"error": {"message": f"upright record: {why}", "type": "proxy"}}).encode()
+        page = json.dumps({"error": {"message": f"upright tools record: {why}", "type": "proxy"}}).encode()
         self.send_response_only(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(page)))

@@ -199,7 +199,7 @@ def _trace(sessions: Sequence[RecordedSession], title: str) -> AgentTrace | None
     roots = [whole[0] for whole in parts.values() if whole[0].left is None]
     began_at = told[0].answered[0].sent_at
     made = tuple(_session(whole, told, places, roots, began_at) for whole in parts.values())
-    return AgentTrace(title=title, source="recorded by upright record", sessions=made)
+    return AgentTrace(title=title, source="recorded by upright tools record", sessions=made)
 
 
 def _session(

@@ -185,7 +185,8 @@ def _patches(
         )
         if needed is not None:
             source_options = " ".join(source.words if source.installed else ("--env", "DIR"))
-            yield f"upright patch apply {row.id} --engine {source.engine} {source_options} (then {needed:,} bytes)"
+            patch = f"upright tools kernels patch apply {row.id} --engine {source.engine} {source_options}"
+            yield f"{patch} (then {needed:,} bytes)"
             if row.expires:
                 yield f"{source.engine} {row.expires} or later"
 

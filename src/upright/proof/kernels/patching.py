@@ -166,7 +166,7 @@ def write(found: PatchMatch, text: str) -> None:
 def revert(found: PatchMatch, *, dry_run: bool = False) -> None:
     """Every byte of the original, from the copy beside the file."""
     if found.state != "applied" or found.file is None:
-        hint = f"upright patch list --engine {found.row.engine}"
+        hint = f"upright tools kernels patch list --engine {found.row.engine}"
         raise EngineError(f"{found.row.id} cannot be reverted: {found.why}", hint=hint)
     if not dry_run:
         _replace(found.file, file_bytes(found.backup), found.backup.stat().st_mode & 0o7777)

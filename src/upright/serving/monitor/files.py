@@ -17,7 +17,7 @@ from upright.serving.monitor.recording_rules import Rule, rules_for
 from upright.serving.monitor.target import MetricsTarget
 
 DASHBOARD = "grafana/dashboards/upright.json"
-_HEAD = "# Written by `upright monitor`: write it again when a deployment comes, goes or changes its version.\n"
+_HEAD = "# Written by `upright tools monitor`: write it again when a deployment comes, goes or changes its version.\n"
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def measured(path, *, rows=48, slower=1.0, **changed):
 
 
 def run(*words):
-    return CliRunner().invoke(command, list(words), prog_name="upright calibrate", standalone_mode=True)
+    return CliRunner().invoke(command, list(words), prog_name="upright tools calibrate", standalone_mode=True)
 
 
 def test_a_slower_box_gets_constants_of_its_own_and_plans_use_them(own, monkeypatch):

@@ -1,4 +1,4 @@
-"""`upright store` and the lists, as a person types them."""
+"""`upright tools store` and the lists, as a person types them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_check_says_which_line_and_what(upright: Call, three: list[DeploymentDir
         "  problem deployment.json: is not JSON: Unterminated string starting at: line 1",
         "          column 12 (char 11)",
     ]
-    assert done.stderr.splitlines()[-1] == "next: upright store list"
+    assert done.stderr.splitlines()[-1] == "next: upright tools store list"
 
 
 def test_check_as_json_names_the_line(upright: Call, three: list[DeploymentDir]) -> None:
@@ -111,7 +111,7 @@ def test_a_torn_record_does_not_hide_the_others(upright: Call, three: list[Deplo
 
 def test_repair_sets_the_damaged_log_aside(upright: Call, three: list[DeploymentDir]) -> None:
     done = upright("store", "repair", "changed", "--dry-run")
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "next: upright store repair changed")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "next: upright tools store repair changed")
     assert upright("store", "check", "changed").returncode == 1
     done = upright("store", "repair", "changed")
     assert done.returncode == 0
@@ -125,7 +125,7 @@ def test_repair_sets_the_damaged_log_aside(upright: Call, three: list[Deployment
 def test_a_group_without_a_verb_shows_its_help(upright: Call) -> None:
     done = upright("store")
     assert done.returncode == 2
-    assert done.stderr.startswith("Usage: upright store")
+    assert done.stderr.startswith("Usage: upright tools store")
 
 
 def test_path_is_that_of_the_last_one(upright: Call, three: list[DeploymentDir]) -> None:

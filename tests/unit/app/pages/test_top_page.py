@@ -39,7 +39,7 @@ def test_every_screen_fits(sights: list[DeploymentReading], columns: int, lines:
 def test_what_is_said_of_the_four_kinds() -> None:
     text = "\n".join(line.plain.rstrip() for line in screen([WELL, BARE, DEAD, MUTE], 80, 24, "12:00:00", 2, 9))
     lines = text.splitlines()
-    assert lines[0].startswith("upright top  4 deployments, 1,235 tokens/s out")
+    assert lines[0].startswith("upright tools top  4 deployments, 1,235 tokens/s out")
     assert lines[0].endswith("12:00:00")
     assert lines[2].split() == ["name", "state", "out/s", "in/s", "run", "wait", "KV", "hits", "acc", "err", "W"]
     (well,) = [line for line in lines if line.startswith("kimi-k2.6") and "ready" in line]

@@ -38,7 +38,7 @@ def reference(record: Tree) -> str:
 
 
 def seal(bundle: Tree) -> None:
-    """Every digest and every parent anew, as `upright bundle` would have written them."""
+    """Every digest and every parent anew, as `upright share bundle` would have written them."""
     predicate = bundle["predicate"]
     records = predicate["records"]
     for kind in ("box", "model", "recipe"):

@@ -214,7 +214,7 @@ def test_nothing_is_appended_after_a_damaged_line(directory: DeploymentDir) -> N
     directory.evidence_file.write_bytes(directory.evidence_file.read_bytes().replace(b"passed", b"failed"))
     with pytest.raises(RecordError, match="the last line was changed") as caught:
         directory.append(observation(2))
-    assert caught.value.hint == f"upright store check {directory.path}"
+    assert caught.value.hint == f"upright tools store check {directory.path}"
 
 
 def test_reading_notices_a_changed_line(directory: DeploymentDir) -> None:

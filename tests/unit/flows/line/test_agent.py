@@ -276,7 +276,7 @@ def test_without_a_model_the_first_that_is_recommended_and_can_be_run_is_taken(m
     monkeypatch.setattr(agent, "box_named", lambda named: bare)
     with pytest.raises(UsageError, match="not installed here") as refused:
         recommended_model(Goal(), LaunchTarget(), tell=told.append)
-    assert "upright engine how" in str(refused.value.hint)
+    assert "upright tools engine how" in str(refused.value.hint)
     monkeypatch.setattr(agent, "recommend", lambda *_, **__: SimpleNamespace(offers=(), why="too small"))
     with pytest.raises(UsageError, match="too small"):
         recommended_model(Goal(), LaunchTarget(), tell=told.append)

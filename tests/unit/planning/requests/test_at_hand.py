@@ -121,7 +121,9 @@ def test_what_is_offered_has_kernels_there(gpu: str):
     assert all(runs_on(engine, box) for engine in offered)
 
 
-@pytest.mark.parametrize(("box", "where"), [("8x-mi300x", "upright engine how vllm"), ("hgx-h200", "pip install vllm")])
+@pytest.mark.parametrize(
+    ("box", "where"), [("8x-mi300x", "upright tools engine how vllm"), ("hgx-h200", "pip install vllm")]
+)
 def test_a_recipe_says_where_its_engine_is_from(box: str, where: str):
     done = CliRunner().invoke(cli, ["render", "gpt-oss-120b", "--box", box, "--engine", "vllm"])
     assert where in done.stderr

@@ -221,7 +221,7 @@ def test_a_run_that_was_killed_goes_on(upright: Upright, url: str, tmp_path: Pat
     assert done.returncode == 0, done.stderr
     assert f"{there} cells are there" in done.stderr
     assert done.stderr.count("(measured before)") == there
-    assert done.stderr.splitlines()[-1].startswith("next: upright report ")
+    assert done.stderr.splitlines()[-1].startswith("next: upright share report ")
     assert len(json.loads(done.stdout)["cells"]) == 6
     cells = list(DeploymentDir(log.parent).entries(Cell))
     assert len({(cell.key, cell.repeat) for cell in cells}) == len(cells) == 6

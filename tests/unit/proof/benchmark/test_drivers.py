@@ -128,7 +128,7 @@ def test_import_and_report(upright: Upright, tmp_path: Path):
     for name in ("kimi-k2-thinking-nvfp4", "kimi-k2.5-int4"):
         done = upright("bench", "--import", ROOT / f"docs/examples/{name}.csv", "-o", f"{name}.json")
         assert done.returncode == 0, done.stderr
-        assert done.stderr == f"next: upright report {name}.json\n"
+        assert done.stderr == f"next: upright share report {name}.json\n"
     done = upright("report", "kimi-k2-thinking-nvfp4.json", "kimi-k2.5-int4.json", "-o", "page.html")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "page.html").read_text()

@@ -313,7 +313,7 @@ def test_a_server_that_is_gone_is_said(tmp_path: Path) -> None:
     with recording_proxy(url, recorder) as address:
         answer = httpx2.post(f"{address}/v1/messages", json=said("a"), trust_env=False, timeout=60)
     assert answer.status_code == 502
-    assert "upright record: http://127.0.0.1" in answer.json()["error"]["message"]
+    assert "upright tools record: http://127.0.0.1" in answer.json()["error"]["message"]
     assert recorder.trace("t") is None
 
 

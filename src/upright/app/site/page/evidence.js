@@ -17,7 +17,7 @@ export function evidenceView(answer, claims, { model: asked, gpu, gpus }) {
     here.length ? table("On such a box", here) : el("p", { class: "card" }, "The shipped index has no claim of this model on such a box."),
     elsewhere.length ? table("The same model on other boxes", elsewhere) : null,
     standing(plan),
-    el("p", { class: "certainty" }, el("b", {}, "Add yours: "), "upright bundle --statement writes a claim that anybody can verify; nothing is sent.")));
+    el("p", { class: "certainty" }, el("b", {}, "Add yours: "), "upright share bundle --statement writes a claim that anybody can verify; nothing is sent.")));
 }
 
 function table(title, claims) {

@@ -59,7 +59,7 @@ def _memory(stand: ProofContext) -> Observation:
         return observation_of(stand, slot, "skipped", "the engine's memory could not be read back")
     known = [line for line in residuals.lines if line.within is not None]
     inside = sum(bool(line.within) for line in known)
-    reason = f"{inside} of {len(known)} terms of memory are within the plan's band (upright residuals)"
+    reason = f"{inside} of {len(known)} terms of memory are within the plan's band (upright tools residuals)"
     return observation_of(stand, slot, "passed" if known else "skipped", reason)
 
 

@@ -1,7 +1,7 @@
 """Was it rehearsed before its weights were here, and did that go well?
 
-The rehearsal itself is made before a deployment is (`upright rehearse`, and `run` while the weights arrive): this rung
-tells what it showed. Without one there is nothing to tell.
+The rehearsal itself is made before a deployment is (`upright tools rehearse`, and `run` while the weights arrive): this
+rung tells what it showed. Without one there is nothing to tell.
 """
 
 from __future__ import annotations
