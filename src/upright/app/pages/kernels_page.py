@@ -91,7 +91,7 @@ def _model_lines(console: Console, loads: MoeModel, engine: str) -> None:
     if loads.tuner is not None and not loads.ships:
         print_wrapped(console, f"to make it, on that GPU and in a clone of {engine}: {loads.tuner}", 2)
         if loads.place is not None:
-            print_wrapped(console, f"then: {loads.place}; upright kernels moe --tuned FILE tries it before", 2)
+            print_wrapped(console, f"then: {loads.place}; upright tools kernels moe --tuned FILE tries it before", 2)
 
 
 def _devices_table(console: Console, found: MoeCheck) -> None:
