@@ -33,9 +33,9 @@ options=(
   # nothing that an engine does not need
   --cap-drop ALL --security-opt no-new-privileges --read-only --tmpfs /tmp:exec
   # the model, read-only
-  --volume "$MODEL_FOLDER:/model:ro"
+  --volume "$MODEL_FOLDER:/model:ro,z"
   # compiled kernels and graphs, kept between starts
-  --volume "$CACHE_FOLDER:/cache"
+  --volume "$CACHE_FOLDER:/cache:z"
   # the key as a file: it is in no listing and in no `inspect`
   --volume "$KEY_FILE:/run/secrets/upright-key:ro,Z"
   # a proxy's address may hold a password, and the engine fetches nothing

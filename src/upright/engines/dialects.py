@@ -90,6 +90,22 @@ def agent_notes(case: FlagCase, engine: str, what_happens: str) -> Iterator[str]
     )
 
 
+def doubt_notes(case: FlagCase, engine: str) -> Iterator[str]:
+    """What was seen to go wrong with this model's calls on this engine."""
+    dialect = dialect_of(case.model) or _named_dialect(case)
+    if dialect is not None and (doubt := dialect.doubts.get(engine)):
+        yield f"Tool calls: {doubt}. Prove them before an agent relies on them: upright prove --to tools."
+
+
+def _named_dialect(case: FlagCase) -> DialectRow | None:
+    """Of a model that is only a name: the dialect whose parsers its row has."""
+    if case.model.basis == "read" or case.row is None:
+        return None
+    rows = cast("Iterable[DialectRow]", rows_of("dialects").values())
+    parsers = case.row.parsers.items()
+    return next((row for row in rows if any(row.parsers.get(name) == known for name, known in parsers)), None)
+
+
 def template_notes(case: FlagCase) -> Iterator[str]:
     """For engines that read calls by the artifact's own template."""
     model = case.model

@@ -91,6 +91,12 @@ def has_unlisted_code(case: FlagCase) -> bool:
     return not known and "AutoTokenizer" in (case.model.own_code or ())
 
 
+def without_prefix_cache(name: str, source: str) -> Setting:
+    """As it was asked for."""
+    reason = "you asked for it: nothing of a prompt is kept for the next one; an agent's turns read all of it again"
+    return Setting(name=name, reason=reason, source=source)
+
+
 def artifact_words(case: FlagCase) -> str:
     """What `--model` names, and how it is known."""
     if case.model.basis == "read":

@@ -59,7 +59,7 @@ GOAL_ONLY = ("use", "acceptance", "min_speed")
 """Wishes that judge a plan and change no recipe."""
 FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
 """Wishes that hold whatever the model is."""
-SERVING = ("port", "served_name", "model_path", "image", "vision")
+SERVING = ("port", "served_name", "model_path", "image", "vision", "no_prefix_caching")
 """Options that `render` and `check` share beyond those."""
 
 
@@ -150,6 +150,9 @@ def engine_options(function: F) -> F:
 def recipe_options(function: F) -> F:
     """Everything that decides a recipe."""
     for option in (
+        click.option(
+            "--no-prefix-caching", is_flag=True, help="For prompts that share nothing; agents repeat theirs every turn."
+        ),
         click.option("--vision", is_flag=True, help="Serve images too; the safe start is text only."),
         click.option(
             "--model-path", help="Where the weights are on the target.  [default: as read, or the repository]"
@@ -175,6 +178,7 @@ def prepare_from_options(model: str, **wanted: Any) -> Prepared:
     wishes = RenderOptions(
         served_name=wanted["served_name"],
         vision=wanted["vision"],
+        prefix_caching=not wanted["no_prefix_caching"],
         image=wanted["image"],
         leader=wanted.get("leader") or "node-0",
         must_be_installed=False,

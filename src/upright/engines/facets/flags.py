@@ -27,6 +27,8 @@ class Serving(NamedTuple):
     port: int
     vision: bool = False
     """Serve images too; the safe start is text only."""
+    prefix_caching: bool = True
+    """Keep the cache of prompts that begin alike."""
     patched: bool = False
     """The image or build carries the community's SM120 patches."""
     image: ImageRow | None = None

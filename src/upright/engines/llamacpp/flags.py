@@ -48,7 +48,7 @@ class LlamaCppFlags:
         return ()
 
     def notes(self, case: FlagCase) -> tuple[str, ...]:
-        return tuple(shared_notes(case))
+        return (*shared_notes(case), *dialects.doubt_notes(case, "llama.cpp"))
 
 
 FLAGS: Flags = LlamaCppFlags()
@@ -195,6 +195,8 @@ def _value_cache(plan: Plan) -> tuple[Setting, ...]:
 
 def _habits(case: FlagCase) -> Iterator[Setting]:
     yield Setting(name="--metrics", reason="counters for proofs and benchmarks", source=SERVER_README)
+    if not case.serving.prefix_caching:
+        yield model_settings.without_prefix_cache("--no-cache-prompt", SERVER_README)
     yield Setting(name="--no-webui", reason="an endpoint for clients; no page that asks for the key")
     yield Setting(name="--offline", reason="the engine fetches nothing behind your back", source=SERVER_README)
     if case.box.gpus and "--fit" in case.accepted:

@@ -234,6 +234,8 @@ def _habits(case: FlagCase) -> Iterator[Setting]:
     yield Setting(
         name="--enable-cache-report", reason="usage tells how much of a prompt came from the cache", source=_COOKBOOK
     )
+    if not case.serving.prefix_caching:
+        yield model_settings.without_prefix_cache("--disable-radix-cache", _COOKBOOK)
     off = model_settings.non_thinking_arguments(case.row, case.plan)
     if off is not None and "--default-chat-template-kwargs" in case.accepted:
         yield Setting(

@@ -281,11 +281,14 @@ def _speculation(case: FlagCase) -> Iterator[Setting]:
 
 
 def _habits(case: FlagCase) -> Iterator[Setting]:
-    yield Setting(
-        name="--enable-prefix-caching",
-        reason="an agent sends the same long prefix with every call; off only pays for prompts that share nothing",
-        source="vLLM docs, automatic prefix caching",
-    )
+    if case.serving.prefix_caching:
+        yield Setting(
+            name="--enable-prefix-caching",
+            reason="an agent sends the same long prefix with every call; off only pays for prompts that share nothing",
+            source="vLLM docs, automatic prefix caching",
+        )
+    else:
+        yield model_settings.without_prefix_cache("--no-enable-prefix-caching", "vLLM docs, automatic prefix caching")
     yield Setting(
         name="--enable-prompt-tokens-details",
         reason="usage tells how much of a prompt came from the cache, which proofs and benchmarks read",

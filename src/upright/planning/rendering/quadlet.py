@@ -39,9 +39,9 @@ def quadlet_unit(recipe: Recipe) -> str:
         f"PodmanArgs=--shm-size={inside.shared_memory}{_limit(inside)} --ulimit=memlock=-1 --init "
         f"--entrypoint={inside.entrypoint[0]}",
         f"# {model.why}",
-        f"Volume={_home(model)}:{model.target}:ro",
+        f"Volume={_home(model)}:{model.target}:ro,z",
         f"# {cache.why}",
-        f"Volume={_home(cache)}:{cache.target}",
+        f"Volume={_home(cache)}:{cache.target}:z",
         "# The key as a file: it is in no listing and in no `inspect`.",
         f"Secret={name}-key,type=mount,target={KEY_MOUNT}",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from upright.base.errors import EngineError
+from upright.base.errors import EngineError, UsageError
 from upright.engines import advisories, engine_named
 from upright.engines.constraints import breach_notes as constraint_notes
 from upright.engines.constraints import circumstances
@@ -39,6 +39,7 @@ class RenderOptions:
     host: str = LOOPBACK
     served_name: str | None = None
     vision: bool = False
+    prefix_caching: bool = True
     image: str | None = None
     """A row of the catalogue, or what `docker pull` takes."""
     patched: bool = False
@@ -78,6 +79,7 @@ def render(
         host=wishes.host,
         port=port,
         vision=wishes.vision,
+        prefix_caching=wishes.prefix_caching,
         patched=wishes.patched or (image is not None and image.patched),
         image=row,
         draft_path=wishes.draft_path,
@@ -86,6 +88,11 @@ def render(
     )
     known = accepted(plan.engine, (row and row.near_version) or version, None if named else box)
     case = FlagCase(plan, model, box, serving, row_of(model), known, install)
+    arguments = engine.flags.arguments(case)
+    if not serving.prefix_caching:
+        kept = case._replace(serving=serving._replace(prefix_caching=True))
+        if engine.flags.arguments(kept) == arguments:
+            raise UsageError(f"{plan.engine} has no option that turns prefix caching off")
     made = Recipe(
         made_from=(plan.reference, model.reference, box.reference),
         engine=plan.engine,
@@ -100,7 +107,7 @@ def render(
         image_program=row.program if row else None,
         packages=row.packages if row else (),
         key_way=engine.http.key_way,
-        arguments=with_arguments(engine.flags.arguments(case), case),
+        arguments=with_arguments(arguments, case),
         environment=with_variables(engine.flags.environment(case), case),
         model_path=model_path,
         draft=draft_path(case),

@@ -75,9 +75,10 @@ def run_options(inside: Container, runtime: str, places: RunPaths, *, gpus: int)
         ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--tmpfs", "/tmp:exec"),  # noqa: S108
         "nothing that an engine does not need",
     )
-    yield Option(("--volume", f"{volume_source(places.model_folder)}:{model.target}:ro"), model.why)
-    yield Option(("--volume", f"{volume_source(places.cache_folder)}:{CACHE_MOUNT}"), cache.why)
-    relabelled = ",Z" if runtime == "podman" else ""
+    # Under SELinux a container reads only what carries its label: the key is its own, weights and cache are shared.
+    shared, relabelled = (",z", ",Z") if runtime == "podman" else ("", "")
+    yield Option(("--volume", f"{volume_source(places.model_folder)}:{model.target}:ro{shared}"), model.why)
+    yield Option(("--volume", f"{volume_source(places.cache_folder)}:{CACHE_MOUNT}{':z' if shared else ''}"), cache.why)
     yield Option(
         ("--volume", f"{volume_source(places.key_file)}:{KEY_MOUNT}:ro{relabelled}"),
         "the key as a file: it is in no listing and in no `inspect`",

@@ -206,3 +206,34 @@ def test_a_path_with_a_command_in_it_runs_none_when_pasted(tmp_path: Path):
         variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
         subprocess.run(["/bin/bash", "-c", text], env=variables, cwd=tmp_path, check=True, timeout=20)
         assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("kimi-k2.6", "--box", "8x-b200-sxm", "--engine", "vllm"), "--no-enable-prefix-caching"),
+        (("kimi-k2.6", *BOX, "--engine", "sglang"), "--disable-radix-cache"),
+        (("gpt-oss-20b", "--box", "1x-rtx-4090", "--engine", "llama.cpp"), "--no-cache-prompt"),
+    ],
+)
+def test_prefix_caching_can_be_turned_off(words: tuple[str, ...], flag: str) -> None:
+    kept, off = (json.loads(typed(render, *words, *more, "--json").stdout) for more in ((), ("--no-prefix-caching",)))
+    names = [[setting["name"] for setting in recipe["arguments"]] for recipe in (kept, off)]
+    assert (flag in names[0], flag in names[1]) == (False, True)
+    assert "--enable-prefix-caching" not in names[1]
+
+
+def test_an_engine_without_such_an_option_says_so() -> None:
+    box = ("--box", "2x-rtx-pro-6000-max-q", "--ram", "768GB")
+    with pytest.raises(UsageError, match="has no option that turns prefix caching off"):
+        typed(render, "kimi-k2.6", *box, "--engine", "ik_llama.cpp", "--no-prefix-caching")
+
+
+def test_tool_calls_that_a_build_lost_are_doubted_where_it_applies() -> None:
+    box = ("--box", "2x-rtx-pro-6000-max-q", "--ram", "768GB", "--json")
+    notes = {
+        engine: json.loads(typed(render, "kimi-k2.6", *box, "--engine", engine).stdout)["notes"]
+        for engine in ("llama.cpp", "ik_llama.cpp")
+    }
+    told = [any("measurements/m406" in note for note in notes[engine]) for engine in notes]
+    assert told == [True, False]

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from upright.facts.catalog.rows.base import NonEmptyText, Row
 from upright.facts.catalog.rows.model import Parsers
@@ -23,6 +23,8 @@ class DialectRow(Row):
     """What stands in the template of a model that thinks; None if it always does, or never."""
     parsers: dict[str, Parsers]
     """By engine; the reasoning parser is told only where the thinking mark is."""
+    doubts: dict[str, NonEmptyText] = Field(default_factory=dict)
+    """By engine: what was seen to go wrong with such calls, and what decides it."""
 
     @model_validator(mode="after")
     def _fits_something(self) -> Self:
