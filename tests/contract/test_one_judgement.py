@@ -109,6 +109,14 @@ def test_every_box_and_model_has_one_answer(box: str) -> None:
     # the settings of a field report, which only an image answers
     (("kimi-k2.6", "--box", "8x-rtx-pro-6000-server", "--kv-dtype", "fp8", "--dcp", "8", "--engine", "vllm"),
      ("Kimi-K2.6", "vllm", "fp8")),
+    # 64k in f16 beside the weights: two cards, or a card and RAM for the rest
+    (("gpt-oss-120b", "--box", "1x-rtx-3090", "--ram", "64GB"), ("gpt-oss-120b-GGUF:MXFP4_MOE", "llama.cpp", "f16")),
+    # 66 GB of native weights on four cards of 24 GB, where the 40,960 tokens of the model take 10 GB more
+    (("qwen3-32b", "--box", "4x-rtx-4090"), ("Qwen3-32B-GGUF:Q4_K_M", "llama.cpp", "f16")),
+    # native weights with constants of this card; llama.cpp's 204 tok/s are those of other cards, in whose band it lies
+    (("gpt-oss-120b", "--box", "1x-rtx-pro-6000-server"), ("gpt-oss-120b", "vllm", "bf16")),
+    # NVFP4 unpacked by Marlin reads as few bytes on Hopper; llama.cpp on eight such cards is half as fast
+    (("glm-5.1", "--box", "8x-h100-sxm"), ("GLM-5.1-NVFP4-MTP", "vllm", "fp8_ds_mla")),
     # the name is Instruct-2507, and its context
     (("qwen3-235b-a22b", "--box", "hgx-b200"), ("Qwen3-235B-A22B-Instruct-2507", "vllm", "bf16")),
 ])  # fmt: skip
@@ -117,6 +125,47 @@ def test_what_an_expert_would_take(words: tuple[str, ...], expected: Shown) -> N
     assert done.exit_code == 0, done.output
     best = json.loads(done.stdout)["plans"][0]
     assert (best["model"], best["engine"], best["kv"]["dtype"]) == expected
+
+
+@pytest.mark.parametrize(("words", "said", "unsaid"), [
+    # 24 GB and 48 GB of system RAM hold 63 GB; four cards hold them too, in the build that does
+    (("gpt-oss-120b", "--box", "1x-rtx-3090"), ("depends on system RAM", "--ram 48GB", "on 4 such GPUs"), ("vllm",)),
+    (("gpt-oss-120b", "--box", "1x-rtx-3090", "--ram", "32GB"),
+     ("- 48 GB of system RAM", "next: upright plan gpt-oss-120b --box 1x-rtx-3090 --ram 48GB"), ()),
+    # an engine without kernels there is no reason why weights are too large
+    (("glm-4.7", "--box", "strix-halo"),
+     ("GLM-4.7-GGUF", "more than the memory that GPU and system share"), ("kernels",)),
+    # every weight of a dense model is read for every token
+    (("qwen3-32b", "--box", "1x-rtx-3090"), ("does not fit",), ("experts",)),
+    # a lossy build fits without a word on RAM, in which a better one may be held
+    (("qwen3.5-397b-a17b", "--box", "1x-rtx-pro-6000-server"), ("system RAM is not specified", "--ram 384GB"), ()),
+])  # fmt: skip
+def test_a_no_says_what_is_nearest(words: tuple[str, ...], said: tuple[str, ...], unsaid: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, ["plan", *words], env={"COLUMNS": "400"})
+    assert [text for text in said if text not in done.output] == [], done.output
+    assert [text for text in unsaid if text in done.output] == [], done.output
+
+
+def test_a_faster_machine_is_not_passed_over_for_a_slower_one() -> None:
+    """gpt-oss-120b decodes faster on a DGX Spark than on a Strix Halo, and `compare` goes on with the faster."""
+    done = CliRunner().invoke(cli, ["compare", "gpt-oss-120b", "--box", "dgx-spark", "--box", "strix-halo"])
+    assert "next: upright plan gpt-oss-120b --box dgx-spark" in done.output
+
+
+def test_recommend_answers_with_the_best_a_fast_and_a_small_one() -> None:
+    made = upright.recommend("8x-rtx-pro-6000-server")
+    best, fast, small = made.offers[0], made.fast, made.small
+    assert fast is not None
+    assert small is not None
+    assert fast.decode is not None
+    assert best.decode is not None
+    assert (fast.decode.best or 0) >= 1.5 * (best.decode.best or 0)
+    assert 1.5 * small.download_bytes <= best.download_bytes
+    done = CliRunner().invoke(cli, ["recommend", "--box", "8x-rtx-pro-6000-server"])
+    assert [line.split()[0] for line in done.output.splitlines()[2:5]] == ["best", "fast", "small"]
+    for offer in (fast, small):
+        plan = upright.plan(offer.model, "8x-rtx-pro-6000-server")[0]
+        assert (plan.model, plan.engine) == (offer.artifact, offer.engine)
 
 
 def test_ten_users_of_a_long_context_have_a_cache_each() -> None:

@@ -135,17 +135,47 @@ def test_another_artifact_is_taken_where_the_native_one_does_not_fit_two_boxes_e
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "nodes"),
     [
-        (("--box", "2x-gb10", "--engine", "vllm"), "--box gb10 --nodes 2"),
-        (("--box", "2x-m3-ultra"), "costs llama.cpp is not known"),
-        (("--box", "gb10", "--nodes", "2"), None),
-        (("--box", "gb10"), None),
-        (("--box", "2x-rtx-5090", "--ram", "128GB"), None),
+        (("--box", "2x-dgx-spark"), 2),
+        (("--box", "2x-gb10", "--engine", "vllm"), 2),
+        (("--box", "3x-m3-ultra"), 3),
+        (("--box", "2x-hgx-h200"), 2),
+        (("--box", "gb10", "--nodes", "2"), 2),
+        (("--box", "gb10"), 1),
+        (("--box", "2x-rtx-5090", "--ram", "128GB"), 1),
+        (("--box", "8x-h100"), 1),
     ],
 )
-def test_a_machine_whose_gpu_shares_its_memory_is_not_put_into_another(words: tuple[str, ...], told: str | None):
-    notes = [note for note in asked("gpt-oss-120b", *words)["notes"] if note["code"] == "several-machines"]
-    assert bool(notes) == (told is not None)
-    if told is not None:
-        assert told in f"{notes[0]['message']} {notes[0]['remedy']}"
+def test_a_name_of_several_machines_is_so_many_boxes(words: tuple[str, ...], nodes: int):
+    """A GPU that shares its system's memory is a machine of its own, whatever its name says of how many."""
+    best = asked("gpt-oss-120b", *words)
+    assert best["goal"]["nodes"] == nodes
+    assert best["box"].startswith(f"{nodes} x ") == (nodes > 1)
+
+
+def test_several_boxes_are_the_same_in_every_verb():
+    wanted = asked("gpt-oss-120b", "--box", "2x-dgx-spark")
+    shown = (wanted["model"], wanted["engine"], wanted["speed"]["decode"])
+
+    def answer(*words: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+        return content
+
+    for box in (("--box", "2x-dgx-spark"), ("--box", "dgx-spark", "--nodes", "2")):
+        assert asked("gpt-oss-120b", *box)["parallel"] == wanted["parallel"]
+        (column,) = answer("compare", "gpt-oss-120b", *box)["columns"]
+        assert (column["model"], column["engine"], column["decode"]) == shown
+        assert column["box"] == "2 x dgx-spark"
+        recommended = answer("recommend", *box, "--all")
+        offer = next(one for one in recommended["offers"] if one["model"] == "gpt-oss-120b")
+        assert (offer["artifact"], offer["engine"], offer["decode"]) == shown
+    refused = CliRunner().invoke(cli, ["plan", "gpt-oss-120b", "--box", "2x-dgx-spark", "--nodes", "3"])
+    assert "2x-dgx-spark are 2 boxes, and --nodes says 3" in str(refused.exception)
+
+
+def test_a_replica_on_each_box_is_the_best_of_one():
+    """One DGX Spark would take the GGUF, not the build that two of them share."""
+    notes = {note["code"]: note["message"] for note in asked("gpt-oss-120b", "--box", "2x-dgx-spark")["notes"]}
+    alone = asked("gpt-oss-120b", "--box", "dgx-spark")
+    assert f"against {alone['speed']['decode']['best']:.0f};" in notes["one-model"]

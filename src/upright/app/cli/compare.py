@@ -10,7 +10,10 @@ import click
 
 from upright.app.cli.options import BANDWIDTH, ENGINE, MEMORY, Number, goal_options, typed_words
 from upright.app.cli.output import Output, output_options, page_width
-from upright.app.cli.plan_options import FOR_ANY_MODEL, use_option
+from upright.app.cli.plan_options import goal_of, node_options, use_option
+
+FOR_ALL = ("context", "users", "use", "nodes", "link")
+"""Wishes of every column."""
 
 
 @click.command(name="compare")
@@ -19,6 +22,7 @@ from upright.app.cli.plan_options import FOR_ANY_MODEL, use_option
 @click.option("--ram", "host_memory", type=MEMORY, help="System RAM, where a box does not say: 512GB.")
 @click.option("--host-bandwidth", type=BANDWIDTH, help="Its bandwidth, as for `plan`: 8xDDR5-6400.")
 @goal_options
+@node_options
 @use_option
 @click.option("--engine", "engines", type=ENGINE, multiple=True, help="Only this engine; several times.")
 @click.option("--price", "prices", type=Number(min=0), multiple=True, help="Price of each box, in the order of --box.")
@@ -38,10 +42,9 @@ def command(output: Output, models: Sequence[str], **wanted: Any) -> None:
     """
     from upright.app.pages.compare_page import compare_page
     from upright.app.pages.compare_picture import draw_picture
-    from upright.facts.records.plan import Goal
     from upright.planning.requests.compare_arguments import CompareArguments, prices_of_boxes
 
-    goal = Goal(context_tokens=wanted["context"], users=wanted["users"], use=wanted["use"])
+    goal = goal_of({name: wanted[name] for name in FOR_ALL})
     boxes, engines = wanted["boxes"] or (None,), wanted["engines"] or (None,)
     asked = CompareArguments(models, boxes, engines, wanted["host_memory"], wanted["host_bandwidth"], goal)
     typed = (wanted[name] for name in ("prices", "rents", "watts"))
@@ -52,8 +55,8 @@ def command(output: Output, models: Sequence[str], **wanted: Any) -> None:
     output.show(compare_page(comparison, page_width()))
     if wanted["svg"] is not None:
         draw_picture(comparison, wanted["svg"])
-    kept = typed_words(*FOR_ANY_MODEL[:3], "host_memory", "host_bandwidth")
-    if (best := next((column for column in reversed(comparison.columns) if column.fits), None)) is None:
+    kept = typed_words(*FOR_ALL, "host_memory", "host_bandwidth")
+    if (best := asked.best(comparison)) is None:
         output.next("recommend", *kept)
         output.no()
     else:

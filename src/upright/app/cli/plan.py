@@ -13,7 +13,6 @@ from upright.app.cli.plan_options import (
     FOR_ANY_MODEL,
     GOAL,
     GOAL_ONLY,
-    LIKELY_RAM,
     MACHINE,
     PLAN_OPTIONS,
     RAM_UNKNOWN,
@@ -60,7 +59,7 @@ def command(output: Output, model: str, **wanted: Any) -> None:
     from upright.app.pages.index_evidence_lines import index_evidence_lines
     from upright.app.pages.plan_page import plan_page
     from upright.planning.requests.plan_arguments import kernel_verdicts, make_plan_request
-    from upright.planning.requests.plan_request import plan_request, ram_words
+    from upright.planning.requests.plan_request import plan_request, ram_wanted, ram_words
 
     measured = () if wanted["no_measured"] else None
     verdicts = kernel_verdicts(wanted["kernels"])
@@ -98,7 +97,7 @@ def command(output: Output, model: str, **wanted: Any) -> None:
             )
         return
     if unasked:
-        output.next("plan", model, *typed_words(*GOAL, "host_cache", "box", "host_bandwidth"), "--ram", LIKELY_RAM)
+        output.next("plan", model, *typed_words(*GOAL, "host_cache", "box", "host_bandwidth"), *ram_wanted(best))
     elif remedies := planned.remedies():
         told = {remedy.split()[0].lstrip("-").replace("-", "_") for remedy in remedies}
         output.next(
@@ -120,5 +119,6 @@ def _kept(offer: Nearest, planned: PlannedRequest) -> list[str]:
     """What the person typed and the offer does not change."""
     dropped = planned.dropped_by(offer)
     wishes = (name for name, field in GOAL.items() if field not in dropped)
-    names = (*wishes, "host_cache", *MACHINE, "kernels", "no_measured")
+    machine = (name for name in MACHINE if name != "host_memory" or "--ram" not in offer.options)
+    names = (*wishes, "host_cache", *machine, "kernels", "no_measured")
     return typed_words(*(name for name in names if f"--{name.replace('_', '-')}" not in offer.options))

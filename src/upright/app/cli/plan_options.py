@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from upright.planning.requests.preparation import Prepared
 
 F = TypeVar("F", bound=Callable[..., Any])
-LIKELY_RAM = "512GB"
 RAM_UNKNOWN = "system RAM of this box is not specified: with enough of it,"
 GOAL = {
     "context": "context_tokens",
@@ -190,12 +189,12 @@ def prepare_from_options(model: str, **wanted: Any) -> Prepared:
 def answer_objections(output: Output, model: str, made: Prepared) -> None:
     """What stands against the plan, for a verb that was to have its recipe."""
     from upright.app.pages.deployment_pages import objections_page
-    from upright.planning.requests.plan_request import ram_words
+    from upright.planning.requests.plan_request import ram_wanted, ram_words
 
     output.answer(made.plan, lambda console: objections_page(console, made.plan))
     if made.ram_unknown:
         note(f"{RAM_UNKNOWN} {ram_words(made.model)}")
-    output.next("plan", model, *typed_words(*PLAN_OPTIONS), *(("--ram", LIKELY_RAM) if made.ram_unknown else ()))
+    output.next("plan", model, *typed_words(*PLAN_OPTIONS), *(ram_wanted(made.plan) if made.ram_unknown else ()))
     output.no()
 
 

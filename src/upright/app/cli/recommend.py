@@ -8,12 +8,23 @@ import click
 
 from upright.app.cli.options import Number, engine_option, goal_options, typed_words
 from upright.app.cli.output import Output, note, output_options, page_width
-from upright.app.cli.plan_options import FOR_ANY_MODEL, MACHINE, box_options, goal_of, named_box, use_option
+from upright.app.cli.plan_options import (
+    FOR_ANY_MODEL,
+    MACHINE,
+    box_options,
+    goal_of,
+    named_box,
+    node_options,
+    use_option,
+)
+
+_ASKED = (*FOR_ANY_MODEL, "engine", "nodes", "link")
 
 
 @click.command(name="recommend")
 @box_options
 @goal_options
+@node_options
 @engine_option
 @use_option
 @click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
@@ -30,18 +41,19 @@ def command(output: Output, **wanted: Any) -> None:
     from upright.planning.recommending.recommendation import SHOWN
     from upright.planning.requests.library import recommend
     from upright.planning.requests.plan_arguments import box_named, measurements
+    from upright.planning.requests.several_boxes import for_boxes_named
 
     most = None if wanted["everything"] else SHOWN
-    box = box_named(named_box(wanted))
-    recommendation = recommend(box, goal_of(wanted), most=most, measured=measurements())
+    box, (_, goal) = box_named(named_box(wanted)), for_boxes_named(wanted["box"], goal_of(wanted))
+    recommendation = recommend(box, goal, most=most, measured=measurements())
     if output.wants_record:
         output.answer(recommendation)
     output.show(recommend_page(recommendation, page_width(), why=wanted["why"]))
     for sentence in index_evidence_lines((offer.model for offer in recommendation.offers), box):
         note(sentence)
     if recommendation.offers:
-        output.next("plan", recommendation.offers[0].source, *typed_words(*FOR_ANY_MODEL, "engine", *MACHINE))
+        output.next("plan", recommendation.offers[0].source, *typed_words(*_ASKED, *MACHINE))
         return
-    asked = typed_words(*FOR_ANY_MODEL, "engine")
+    asked = typed_words(*_ASKED)
     output.next(*("recommend", *typed_words(*MACHINE)) if asked else ("catalog", "list", "models"))
     output.no()

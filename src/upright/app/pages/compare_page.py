@@ -70,7 +70,7 @@ def _number(rate: float) -> str:
 
 
 def _weights(column: ComparedPlan) -> str:
-    native = ", as published" if column.native else ""
+    native = ", native" if column.native else ""
     offloaded = f", {column.offloaded_layers} layers of experts in RAM" if column.offloaded_layers else ""
     return f"{column.bits:g} bits{native}{offloaded}"
 

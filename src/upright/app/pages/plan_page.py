@@ -9,14 +9,14 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from upright.base.terminal.safe_output import style
+from upright.base.terminal.safe_output import style, uncoloured
 from upright.base.units import GIB, format_memory, format_tokens
 from upright.engines import engine_named
 from upright.facts.records.plan import Plan, Rate
 from upright.planning.choosing.artifacts import ArtifactChoice
 from upright.planning.choosing.engine_constraints import FORBIDDEN
 from upright.planning.choosing.explanations import choice_words, expert_words
-from upright.planning.choosing.published_notes import BEST_PUBLISHED
+from upright.planning.choosing.published_notes import NEAREST_PUBLISHED
 from upright.planning.choosing.trades import OTHER_WAY, configuration_words
 from upright.planning.placement.devices import RAM_NOT_SPECIFIED
 from upright.planning.placement.engine_support import known_to_serve
@@ -25,7 +25,7 @@ from upright.planning.placement.host_tier import TOO_LARGE, TOO_SMALL
 _BAR = 40
 _FIGURES = 23
 _LABEL = 11
-_ELSEWHERE = ("speed-unknown", BEST_PUBLISHED, OTHER_WAY)
+_ELSEWHERE = ("speed-unknown", NEAREST_PUBLISHED, OTHER_WAY)
 """Notes that have a place of their own on the page."""
 
 
@@ -85,7 +85,9 @@ def verdict(plan: Plan, ram_unknown: bool) -> str:
 
 def _lines(plans: Sequence[Plan], chosen: ArtifactChoice, width: int, ram_unknown: bool) -> Iterator[str]:
     plan = plans[0]
-    yield f"{plan.model}: {verdict(plan, ram_unknown)}"
+    said = verdict(plan, ram_unknown)
+    fits_a_line = len(f"{plan.model}: {uncoloured(said)}") <= width
+    yield from (f"{plan.model}: {said}",) if fits_a_line else (f"{plan.model}:", f"  {said}")
     yield from textwrap.wrap(f"{plan.box} · {configuration(plan)}", max(20, width))
     yield ""
     of_this_box = all(objection.code != "too-few-gpus" for objection in plan.objections)
@@ -198,12 +200,12 @@ def _decided_by(plan: Plan) -> list[tuple[str, str]]:
         f"{users} x {format_tokens(plan.context_tokens)} tokens; one user up to "
         f"{format_tokens(plan.largest_context_tokens)}"
     )
-    best = [
-        ("published", note.message.removeprefix("best published: "))
+    published = [
+        ("published", note.message.removeprefix("nearest published: "))
         for note in plan.notes
-        if note.code == BEST_PUBLISHED
+        if note.code == NEAREST_PUBLISHED
     ]
-    return [("context", context), *speed_pairs(plan), *best]
+    return [("context", context), *speed_pairs(plan), *published]
 
 
 def _cache(plan: Plan) -> list[tuple[str, str]]:
@@ -285,7 +287,7 @@ def _instead(
     if others:
         yield from _wrapped(_none_of_this(plan, ram_unknown), width)
     elif ram_unknown:
-        yield from _wrapped("Nothing that the catalogue has of this model fits the GPUs alone.", width)
+        yield from _wrapped("Nothing that the catalogue has of this model fits without more system RAM.", width)
     else:
         yield from _wrapped("Nothing that the catalogue has of this model, or of smaller ones, fits this box.", width)
     for other in others:
@@ -315,7 +317,7 @@ def _brief(other: Plan, plan: Plan, width: int) -> Iterator[str]:
 
 def _none_of_this(plan: Plan, ram_unknown: bool) -> str:
     if ram_unknown:
-        return "No artifact of this model fits the GPUs alone. Other models that do:"
+        return "No artifact of this model fits without more system RAM. Other models that do:"
     if any(objection.short_bytes for objection in plan.objections):
         return "No artifact of this model fits this box. Other models that do:"
     if any(objection.code == "too-slow" for objection in plan.objections):

@@ -18,8 +18,6 @@ _NAME, _CONTEXT, _DECODE, _PREFILL, _QUALITY = 24, 10, 15, 9, 10
 _CERTAINTY = {"measured": "fitted"}
 """Constants fitted on such boxes are no measurement of this model there."""
 _QUANT = 22
-_FAST = 20
-"""Tokens a second that an agent's user may ask for."""
 _BENCHMARKS = {"SWE-bench Verified": "SWE", "Terminal-Bench 2.1": "TB"}
 
 
@@ -35,6 +33,8 @@ def _lines(recommendation: Recommendation, width: int, *, why: bool) -> Iterator
     yield from _wrapped(f"{recommendation.box}: {goal.use}, {users}{context}{speed}", width)
     yield ""
     if recommendation.offers:
+        yield from _three(recommendation, width)
+        yield ""
         yield _heading()
     for number, offer in enumerate(recommendation.offers, 1):
         yield from _offer(number, offer)
@@ -50,6 +50,18 @@ def _lines(recommendation: Recommendation, width: int, *, why: bool) -> Iterator
         yield from _why(recommendation, width)
     else:
         yield from _wrapped("--why says where scores come from and why not the others, --all shows all.", width)
+
+
+def _three(recommendation: Recommendation, width: int) -> Iterator[str]:
+    """The answer, before the list of the best."""
+    three = {"best": recommendation.offers[0], "fast": recommendation.fast, "small": recommendation.small}
+    for word, offer in three.items():
+        if offer is None:
+            continue
+        speed = "speed not known" if offer.decode is None else f"{_rate(offer.decode)} tok/s"
+        title = engine_named(offer.engine).title
+        parts = (_name(offer), f"{_quality(offer)}", speed, _download(offer), title)
+        yield from _wrapped(" · ".join(parts), width, f"{word:<7}")
 
 
 def _heading() -> str:
@@ -113,12 +125,6 @@ def _notes(recommendation: Recommendation, width: int) -> Iterator[str]:
     notes = [*(offer.assumed for offer in offers), *(offer.unrecorded for offer in offers)]
     for note in dict.fromkeys(filter(None, notes)):
         yield from _wrapped(note, width, "note ", "yellow")
-    fastest = max(recommendation.offers, key=_decode)
-    wanted = recommendation.goal.minimum_tokens_per_second
-    if wanted is None and _decode(fastest) >= _FAST and _decode(fastest) > 1.5 * _decode(recommendation.offers[0]) > 0:
-        fast = f"{_name(fastest)} is the fastest of these, {_decode(fastest):.0f} tok/s"
-        note = f"{fast}; --min-speed {_FAST} leaves slower ones out"
-        yield from _wrapped(note, width, "note ", "yellow")
 
 
 def _why(recommendation: Recommendation, width: int) -> Iterator[str]:
@@ -139,10 +145,6 @@ def _why(recommendation: Recommendation, width: int) -> Iterator[str]:
     yield from _wrapped(f"Why not ({done}, bounds and the order decided the others):", width)
     for refusal in recommendation.refusals:
         yield from _wrapped(refusal.why, width, f"{refusal.model}: ")
-
-
-def _decode(offer: ModelOffer) -> float:
-    return (offer.decode.best or 0.0) if offer.decode else 0.0
 
 
 def _rate(rate: Rate, *, whole: bool = False) -> str:

@@ -36,7 +36,7 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
 from upright.models.deriving.named_builds import build_by_name
 from upright.planning.choosing.artifacts import ArtifactChoice, artifact_choice
-from upright.planning.requests.library import box_record
+from upright.planning.requests.library import on_boxes
 from upright.planning.requests.plan_arguments import NamedBox, owner_figures
 from upright.planning.requests.plan_request import PlannedRequest, PlanRequest, plan_request
 
@@ -119,7 +119,7 @@ def _recommend(question: RecommendQuestion) -> Answer:
     from upright.app.pages.recommend_page import recommend_page
     from upright.planning.requests.library import recommend
 
-    recommendation = recommend(_box(question), question.goal)
+    recommendation = recommend(*_box(question, question.goal))
     return {
         "record": recommendation.to_dict(),
         "words": uncoloured(recommend_page(recommendation, _WIDE)),
@@ -134,7 +134,7 @@ def _compare(question: CompareQuestion) -> Answer:
     from upright.planning.requests.comparison import compare_requests
 
     typed = question.kilowatt_hour, question.api_million
-    requests = [PlanRequest(_chosen(part.model), _box(part), question.goal) for part in question.columns]
+    requests = [PlanRequest(_chosen(part.model), *_box(part, question.goal)) for part in question.columns]
     prices = [Prices(part.purchase, part.rent_hour, part.watts, *typed) for part in question.columns]
     comparison = compare_requests(requests, prices)
     return {"record": comparison.to_dict(), "words": uncoloured(compare_page(comparison, _WIDE))}
@@ -216,7 +216,8 @@ def _planned(question: PageCase) -> PlannedRequest:
 
 
 def _request(question: PageCase) -> PlanRequest:
-    return PlanRequest(_chosen(question.model), _box(question), question.goal)
+    box, goal = _box(question, question.goal)
+    return PlanRequest(_chosen(question.model), box, goal)
 
 
 def _chosen(model: str) -> ArtifactChoice:
@@ -239,9 +240,9 @@ def _unknown(model: str) -> Model:
     )
 
 
-def _box(named: PageBox) -> Box:
-    box = box_record(named.box)
-    return box.model_copy(update=owner_figures(NamedBox(memory_gib=named.memory_gib), box))
+def _box(named: PageBox, goal: Goal) -> tuple[Box, Goal]:
+    box, goal = on_boxes(named.box, goal)
+    return box.model_copy(update=owner_figures(NamedBox(memory_gib=named.memory_gib), box)), goal
 
 
 def _path(artifact: Model) -> str:

@@ -56,6 +56,7 @@ __all__ = [
     "models",
     "rows",
     "settings",
+    "several_boxes",
     "terms",
 ]
 
@@ -128,6 +129,17 @@ def find_box(name: str) -> BoxRow | None:
         as_id(name), lambda gpu_name: cast("GpuRow | None", find("gpus", gpu_name))
     )
     return cast("BoxRow | None", row)
+
+
+def several_boxes(name: str) -> tuple[int, str] | None:
+    """`2x-dgx-spark`: how many, and the name of one. None for one box, however many GPUs it has."""
+    from upright.facts.catalog.gpu_counts import boxes_counted
+
+    return boxes_counted(
+        as_id(name),
+        lambda one: cast("BoxRow | None", find("boxes", one)),
+        lambda one: cast("GpuRow | None", find("gpus", one)),
+    )
 
 
 def box_record(name: str) -> Box:

@@ -33,6 +33,10 @@ class PublishedRate(NamedTuple):
 
     id: str
     date: str
+    model: str
+    artifact: str
+    """The build as its author names it, or how its weights are stored."""
+    gpu: str
     engine: str
     version: str
     parallelism: str
@@ -54,10 +58,12 @@ class _Line(NamedTuple):
     values: list[str]
 
 
-def published_rates(models: frozenset[str], same_gpu: Callable[[str], bool], count: int) -> Iterator[PublishedRate]:
-    """Decode rates of these models, by any of their names in lower case, on so many of such a GPU."""
+def published_rates(
+    models: frozenset[str] | None, same_gpu: Callable[[str], bool], count: int
+) -> Iterator[PublishedRate]:
+    """Decode rates of these models, by any of their names in lower case, or of all, on so many of such a GPU."""
     for model, columns, values in _lines():
-        if model not in models and model.rpartition("/")[2] not in models:
+        if models is not None and model not in models and model.rpartition("/")[2] not in models:
             continue
         cells = dict(zip(columns, values, strict=True))
         if _of_decode(cells) and int(cells["gpu_count"]) == count and same_gpu(cells["gpu"]):
@@ -87,6 +93,9 @@ def _rate(cells: dict[str, str]) -> PublishedRate:
     return PublishedRate(
         id=cells["id"],
         date=cells["date"],
+        model=cells["model"],
+        artifact=cells.get("artifact") or cells.get("quant") or "",
+        gpu=cells["gpu"],
         engine=cells["engine"],
         version=cells["engine_version"],
         parallelism=cells["parallelism"],

@@ -46,7 +46,7 @@ class ComparedPlan(Part):
     why_not: Reason | None
     """The first objection."""
     native: bool
-    """Whether these are the weights as published."""
+    """Whether nothing was lost of the weights as they were trained or published."""
     bits: float
     """Bits of a routed weight."""
     download_bytes: int

@@ -108,12 +108,17 @@ def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "offers": [{**offer, "unrecorded": None} for offer in content["offers"]]}
 
 
+def _from_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Schema 2 named no fast and no small one."""
+    return {**content, "fast": None, "small": None}
+
+
 class Recommendation(Record):
     """What to run on this box."""
 
     kind: ClassVar[str] = "recommendation"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
 
     box: SafeName
     """Which machine."""
@@ -121,6 +126,10 @@ class Recommendation(Record):
     """What was asked."""
     offers: tuple[ModelOffer, ...]
     """Best first; empty if nothing fits."""
+    fast: ModelOffer | None
+    """The fastest of those that are nearly as good as the best; None where the best is, or none is known to be."""
+    small: ModelOffer | None
+    """The smallest of those; None where the best is."""
     refusals: tuple[ModelRefusal, ...]
     """The others, and why."""
     why: Reason

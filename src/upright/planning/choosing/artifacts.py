@@ -31,7 +31,7 @@ from upright.planning.choosing.estimated_sizes import (
     may_fit,
 )
 from upright.planning.choosing.rule import Way, lost_much
-from upright.planning.choosing.table import Table, best_plan
+from upright.planning.choosing.table import Table, best_plan, table_of
 from upright.planning.placement.engine_support import known_to_serve
 
 
@@ -162,7 +162,7 @@ def smaller_models(box: Box, goal: Goal, than: Model, *, most: int = 2) -> list[
     plans: list[Plan] = []
     known = [row for row in catalog.models() if (row.parameters.value or 0) < 0.9 * than.parameters]
     speed, wanted = goal.minimum_tokens_per_second, _for_any_model(goal)
-    largest, table = sorted(known, key=lambda row: -(row.parameters.value or 0)), Table(box)
+    largest, table = sorted(known, key=lambda row: -(row.parameters.value or 0)), table_of(box, wanted)
     for row in largest if speed is None else largest[-_TRIED_FOR_SPEED:]:
         ways = ways_of_row(row, wanted, table, lossy=False)
         best = ways[0].plan if ways else None
@@ -191,8 +191,8 @@ def ways_of_row(
 
 def _for_any_model(goal: Goal) -> Goal:
     """What was asked, but for what belongs to one artifact."""
-    speed = goal.minimum_tokens_per_second
-    return Goal(context_tokens=goal.context_tokens, users=goal.users, use=goal.use, minimum_tokens_per_second=speed)
+    kept = ("context_tokens", "users", "use", "minimum_tokens_per_second", "nodes", "link")
+    return Goal(**{name: getattr(goal, name) for name in kept})
 
 
 def _names(artifact: Artifact) -> set[str]:

@@ -36,7 +36,7 @@ from upright.planning.memory.kvcache import cache_shape
 from upright.planning.placement import gpu_memory_utilization as fractions
 from upright.planning.placement.cpu import CpuCase, cpu_build, plan_on_cpu
 from upright.planning.placement.devices import HOST, NO_GPU, gpus, same_kind
-from upright.planning.placement.engine_support import engines_for, machines_note, ranks_of
+from upright.planning.placement.engine_support import engines_for, ranks_of
 from upright.planning.placement.ranks import RankCase, plan_on_ranks
 from upright.planning.speed.assumed_bandwidth import ram_note
 from upright.planning.speed.expected import expected_speed
@@ -162,7 +162,6 @@ class Configurations:
         remarks = (
             ram_note(finished, self._box),
             known_by_name_note(finished, model),
-            machines_note(finished, self._box),
         )
         told = [note for note in remarks if note]
         return finished.model_copy(update={"notes": (*finished.notes, *told)}) if told else finished

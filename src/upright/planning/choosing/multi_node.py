@@ -14,6 +14,7 @@ from upright.facts.catalog.rows.hardware import LinkRow
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Note, Plan, Rate, Speed, SpeedTerm
+from upright.planning.placement.devices import RAM_NOT_SPECIFIED
 from upright.planning.speed.work import BF16
 
 DEFAULT_LINK = "infiniband-400g"
@@ -71,7 +72,10 @@ def replica_notes(together: Plan, alone: Plan) -> Iterator[Note]:
     if not together.fits:
         return
     if not alone.fits:
-        message = f"one box cannot hold it: {alone.objections[0].message}. {nodes} boxes as one model can"
+        first = alone.objections[0]
+        with_ram = first.code == RAM_NOT_SPECIFIED
+        lead = "one box holds it only with experts in system RAM" if with_ram else "one box cannot hold it"
+        message = f"{lead}: {first.message}. {nodes} boxes as one model can"
         yield Note(code="one-model", message=message)
         return
     pool, replica_pool = together.kv.low_tokens, alone.kv.low_tokens

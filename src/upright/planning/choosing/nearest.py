@@ -15,6 +15,7 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Nearest, Plan
 from upright.planning.choosing.goal_checks import fp8_images
 from upright.planning.choosing.rule import faithful
+from upright.planning.placement.devices import HOST, sold_with
 from upright.planning.placement.engine_support import supports_dcp
 from upright.planning.placement.gpu_memory_utilization import OPTION, gpu_share
 from upright.planning.placement.plan_limits import rounded_down
@@ -32,6 +33,15 @@ RANK_OPTIONS = ("tensor_parallel", "pipeline_parallel", "decode_context_parallel
 ARTIFACT_OPTIONS = ("engine", "engine_version", "kv_dtype", "memory_fraction", *RANK_OPTIONS)
 
 
+class Larger(NamedTuple):
+    """The same box with more of something."""
+
+    gpus: Callable[[int, Goal], Plan | None]
+    """The best plan with so many; None if their memory holds no build."""
+    ram: Callable[[int], Planner]
+    """With so many GiB."""
+
+
 class _Change(NamedTuple):
     words: str
     goal: Goal
@@ -39,11 +49,11 @@ class _Change(NamedTuple):
 
 
 def nearest(
-    plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, grown: Callable[[int], Planner] | None
+    plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, larger: Larger | None
 ) -> tuple[Nearest, ...]:
-    """At most a handful, in the order a person should consider them. `grown` plans on a box with more such GPUs."""
+    """At most a handful, in the order a person should consider them."""
     if any(objection.code == "engine-too-old" for objection in plan.objections):
-        return _with_newer(plan, model, artifacts, planner, grown)
+        return _with_newer(plan, model, artifacts, planner, larger)
     alternatives = []
     within_reach = plan.kv.capacity_tokens > 0
     corrected = tuple(_corrections(plan))
@@ -59,8 +69,9 @@ def nearest(
         others = (other for other in artifacts if other.name != plan.model)
         offers = [offer for other in others for offer in _other_artifact(plan, other, planner)]
         alternatives = sorted(offers, key=lambda offer: bool(offer.options))  # what fits as asked comes first
-    if not within_reach and grown is not None and not corrected:
-        alternatives = [*alternatives[: MOST - 1], *_more_gpus(plan, artifacts[0], grown)]
+    if not within_reach and larger is not None and not corrected:
+        more = (*_more_ram(plan, model, larger), *_more_gpus(plan, larger))
+        alternatives = [*alternatives[: MOST - len(more)], *more]
     slower = tuple(_slower(plan, model, planner))
     return (*alternatives[: MOST - len(slower)], *slower)
 
@@ -71,7 +82,7 @@ def _granted(done: Plan) -> bool:
 
 
 def _with_newer(
-    plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, grown: Callable[[int], Planner] | None
+    plan: Plan, model: Model, artifacts: Sequence[Model], planner: Planner, larger: Larger | None
 ) -> tuple[Nearest, ...]:
     """A version that is too old is no way whatever else changes: a newer one, and what that needs."""
     from upright.planning.choosing.releases import oldest_usable_version
@@ -90,7 +101,7 @@ def _with_newer(
         else alternative.model_copy(
             update={"change": f"{change_text}, {alternative.change}", "options": (*options, *alternative.options)}
         )
-        for alternative in nearest(done, model, artifacts, planner, grown)
+        for alternative in nearest(done, model, artifacts, planner, larger)
     )
 
 
@@ -194,14 +205,26 @@ def _slower(plan: Plan, model: Model, planner: Planner) -> Iterator[Nearest]:
         yield _nearest(done, f"{speed} tok/s, which can be expected", ("--min-speed", speed), None)
 
 
-def _more_gpus(plan: Plan, native: Model, grown: Callable[[int], Planner]) -> Iterator[Nearest]:
+def _more_ram(plan: Plan, model: Model, larger: Larger) -> Iterator[Nearest]:
+    """Where experts in system RAM are all that is too much; how much is asked for where it is not specified."""
+    short = [no for no in plan.objections if no.code == "does-not-fit"]
+    if [no.device for no in short] != [HOST] or len(plan.objections) > 1:
+        return
+    have = next(budget.capacity_bytes for budget in plan.budgets if budget.device == HOST)
+    gib = sold_with(have + (short[0].short_bytes or 0))
+    done = larger.ram(gib)(model, plan.goal)
+    if _granted(done):
+        yield _nearest(done, f"{gib} GB of system RAM", ("--ram", f"{gib}GB"), None)
+
+
+def _more_gpus(plan: Plan, larger: Larger) -> Iterator[Nearest]:
     have = sum(budget.device.startswith("gpu") and budget.capacity_bytes > 0 for budget in plan.budgets)
     goal = Goal(context_tokens=plan.goal.context_tokens, users=plan.goal.users, use=plan.goal.use)
     for count in GPU_COUNTS if have else ():
         if count > have:
-            done = grown(count)(native, goal)
-            if _granted(done):
-                change_text = f"{native.name} on {count} such GPUs instead of {have}, with {done.engine}"
+            done = larger.gpus(count, goal)
+            if done is not None and _granted(done):
+                change_text = f"{done.model} on {count} such GPUs instead of {have}, with {done.engine}"
                 yield _nearest(done, change_text, (), None)
                 return
 

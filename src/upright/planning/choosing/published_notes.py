@@ -1,81 +1,44 @@
-"""Notes on a plan that fits: the best published runs of the model on such a box, and what the plan turns off.
+"""Notes on a plan that fits: published runs of the model on such a box, and what the plan turns off.
 
 Nothing here decides anything: a published speed belongs to its own build, draft and context.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 
 from upright.base.units import format_tokens
 from upright.engines import model_settings
-from upright.facts import catalog
 from upright.facts.catalog.model_records import row_of
-from upright.facts.catalog.published_rates import PublishedRate, gpu_named, published_rates
-from upright.facts.catalog.rows.hardware import GpuRow
+from upright.facts.catalog.published_rates import PublishedRate
 from upright.facts.catalog.rows.model import ModelRow
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Note, Plan, Rate, Speed
+from upright.planning.choosing.nearest_run import nearest_run, ranks_of_run, runs_of
 from upright.planning.speed.predict import speed
 
-BEST_PUBLISHED = "best-published"
+NEAREST_PUBLISHED = "nearest-published"
 TRADE = "dcp-trade"
 THINKING_OFF = "thinking-off"
 CROWD = "users-by-speed"
 SOCKETS = "memory-by-socket"
 BEARABLE_TOKENS_PER_SECOND = 10.0
 """Of each user, without `--min-speed`: about what a person reads."""
-_ON_GITHUB = re.compile(r"https://github\.com/[^/]+/([^/]+)/(?:blob|tree)/[^/]+/(\S+)")
-_SPREAD = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
 
 
 def published_notes(plan: Plan, model: Model, box: Box) -> tuple[Note, ...]:
-    """Best published result, the trade of DCP, thinking that the recipe turns off, users by speed, memory by socket."""
+    """The nearest run, the trade of DCP, thinking that the recipe turns off, users by speed, memory by socket."""
     row = row_of(model)
-    results = list(_results(row, box)) if row and box.gpus and plan.parallel.nodes == 1 else []
+    results = list(runs_of(row, box)) if row and plan.parallel.nodes == 1 else []
     crowd, sockets = _crowd(plan, model, box), _sockets(plan, box)
-    notes = (_best(results, plan), _trade(results, plan), _thinking(row, plan), crowd, sockets)
+    notes = (_nearest(plan, model, box), _trade(results, plan), _thinking(row, plan), crowd, sockets)
     return tuple(note for note in notes if note is not None)
 
 
-def _results(row: ModelRow, box: Box) -> Iterator[PublishedRate]:
-    own = catalog.find("gpus", box.gpus[0].row) if box.gpus[0].row else None
-    if not isinstance(own, GpuRow):
-        return
-    names = {row.id, row.name, *row.aliases, *(artifact.repository for artifact in row.artifacts)}
-    lower = frozenset(part.lower() for name in names for part in (name, name.rpartition("/")[2]))
-
-    @cache
-    def same(name: str) -> bool:
-        """Of one silicon: server, workstation and Max-Q editions are one class."""
-        other = gpu_named(name)
-        return other is not None and _class(other) == _class(own)
-
-    yield from published_rates(lower, same, len(box.gpus))
-
-
-def _class(gpu: GpuRow) -> tuple[str, float, float | int | None]:
-    return gpu.compute_capability, round(gpu.memory_bytes / 2**30), gpu.sm_count.value
-
-
-def _best(results: Sequence[PublishedRate], plan: Plan) -> Note | None:
-    """Of one request, or of all together where a batch is planned."""
-    together = plan.goal.use == "batch" or plan.goal.users > 1
-    rates = results if together else [seen for seen in results if seen.concurrency == 1] or results
-    best = max(rates, key=lambda seen: seen.tokens_per_second, default=None)
-    if best is None:
-        return None
-    requests = "1 request" if best.concurrency == 1 else f"{best.concurrency} requests together"
-    context = f"{format_tokens(best.context_tokens)} context" if best.context_tokens else "empty context"
-    how = (best.engine, best.parallelism, f"{best.kv_dtype} KV" if best.kv_dtype else "", best.speculation)
-    summary = f"{best.tokens_per_second:g} tok/s, {requests}, {context}, {', '.join(part for part in how if part)}"
-    source = _ON_GITHUB.sub(r"\1 \2", best.source)
-    return Note(
-        code=BEST_PUBLISHED, message=f"best published: {summary}; {source}, {best.date} (measurements/{best.id})"
-    )
+def _nearest(plan: Plan, model: Model, box: Box) -> Note | None:
+    found = nearest_run(plan, model, box)
+    return found and Note(code=NEAREST_PUBLISHED, message=f"nearest published: {found.words}")
 
 
 def _trade(results: Sequence[PublishedRate], plan: Plan) -> Note | None:
@@ -83,7 +46,7 @@ def _trade(results: Sequence[PublishedRate], plan: Plan) -> Note | None:
     if plan.memory_fraction is None or plan.kv.copies * plan.parallel.decode_context < 2:
         return None
     middle = plan.speed.context_tokens if plan.speed else plan.context_tokens // 2
-    alone = [(seen, _ranks(seen)) for seen in results if seen.concurrency == 1 and not seen.speculation]
+    alone = [(seen, ranks_of_run(seen)) for seen in results if seen.concurrency == 1 and not seen.speculation]
     sharing: dict[tuple[object, ...], list[PublishedRate]] = {}
     for seen, (tensor, ranks) in alone:
         if tensor == plan.parallel.tensor and ranks > 1:
@@ -92,7 +55,9 @@ def _trade(results: Sequence[PublishedRate], plan: Plan) -> Note | None:
     pairs = [(one, many) for one in whole for many in sharing.get(_apart(one), ())]
     if not pairs:
         return None
-    one, many = max(pairs, key=lambda pair: (-abs(pair[0].context_tokens - middle), _ranks(pair[1])[1], pair[0].date))
+    one, many = max(
+        pairs, key=lambda pair: (-abs(pair[0].context_tokens - middle), ranks_of_run(pair[1])[1], pair[0].date)
+    )
     change = many.tokens_per_second / one.tokens_per_second - 1
     cache = ""
     if one.kv_tokens and many.kv_tokens:
@@ -101,7 +66,7 @@ def _trade(results: Sequence[PublishedRate], plan: Plan) -> Note | None:
             f", KV cache {format_tokens(many.kv_tokens)} instead of {format_tokens(one.kv_tokens)} tokens "
             f"({times:.0f}x)"
         )
-    ranks = _ranks(many)[1]
+    ranks = ranks_of_run(many)[1]
     message = (
         f"DCP {ranks} costs {-change:.0%} of decode" if change < 0 else f"DCP {ranks} decodes {change:.0%} faster"
     ) + (
@@ -114,12 +79,6 @@ def _trade(results: Sequence[PublishedRate], plan: Plan) -> Note | None:
 
 def _apart(seen: PublishedRate) -> tuple[object, ...]:
     return seen.engine, seen.version, seen.date, seen.speculation, seen.kv_dtype, seen.context_tokens
-
-
-def _ranks(seen: PublishedRate) -> tuple[int, int]:
-    """Tensor parallel, and DCP; 1 where the author names none."""
-    spread = _SPREAD.search(seen.parallelism or "")
-    return (int(spread[1]), int(spread[2] or 1)) if spread else (0, 0)
 
 
 def _crowd(plan: Plan, model: Model, box: Box) -> Note | None:

@@ -48,7 +48,7 @@ NOT_KNOWN = "engine-not-known"
 NOT_UNDERSTOOD = "not-understood"
 _BY_A_SETTING = ("pool-too-small", "constraint")
 """Objections that another context or split ends; for the others the box is too small."""
-_HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "ik-only-types", "too-few-gpus", NOT_KNOWN)
+_HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "no-kernels", "ik-only-types", "too-few-gpus", NOT_KNOWN)
 
 
 class Way:
@@ -60,10 +60,12 @@ class Way:
 
     @cached_property
     def order(self) -> tuple[object, ...]:
-        """Steps 1 to 5; the less the better."""
+        """Steps 1 to 5; the less the better. Of what does not fit, what is nearest to it."""
         plan = self.plan
-        unmet = () if plan.fits else (hopeless(plan), not _by_a_setting(plan))
-        return (not plan.fits, *unmet, *(self.drawbacks if plan.fits else ()), self.staged, self.lost, self.emulated)
+        if plan.fits:
+            return (False, *self.drawbacks, self.staged, self.lost)
+        short = 0 if _by_a_setting(plan) else max(objection.short_bytes or 0 for objection in plan.objections)
+        return (True, hopeless(plan), not _by_a_setting(plan), self.lost > 1, self.staged, short, self.lost)
 
     @cached_property
     def drawbacks(self) -> tuple[bool, bool, int, bool]:
@@ -128,6 +130,7 @@ class Way:
             not installed,
             self.idle_gpus,
             plan.parallel.expert,
+            self.emulated,
             LEVELS.index(self.fidelity.level),
             _standing(plan, self.artifact),
             -self.expected * (1 - SHARING_COSTS) ** math.log2(plan.parallel.decode_context),

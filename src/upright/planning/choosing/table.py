@@ -10,20 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from upright.base.units import GIB
 from upright.facts.catalog.fidelity import fidelity_of
 from upright.facts.catalog.loader import catalogue_snapshot
+from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Note, Plan
 from upright.planning.choosing.configurations import Configurations
 from upright.planning.choosing.estimated_sizes import may_be_placed
 from upright.planning.choosing.goal_checks import cache_objection, check_goal, fp8_images
-from upright.planning.choosing.nearest import SMALLER_CACHE, nearest
+from upright.planning.choosing.nearest import SMALLER_CACHE, Larger, Planner, nearest
 from upright.planning.choosing.published_notes import published_notes
 from upright.planning.choosing.rule import Way, lost_much, of_like_size, ordered
 from upright.planning.choosing.trades import other_ways
 from upright.planning.choosing.tuning_steps import tuning_steps
-from upright.planning.placement.devices import gpus
+from upright.planning.placement.devices import RAM_NOT_SPECIFIED, gpus
 from upright.planning.placement.engine_support import built_for, engines_loading
 from upright.planning.speed.rows import fitted_on
 
@@ -61,20 +63,30 @@ def plan(
         from upright.planning.choosing.releases import check_version
 
         check_version(goal)
-    if goal.nodes > 1:
-        return _across(box, model, goal, choose_from, others, verdicts, advise)
-    table = Table(box, verdicts, measured)
+    table = table_of(box, goal, verdicts, measured)
     ways = table.ways(model, goal, choose_from, every=every)
     plans, best = [way.plan for way in ways], ways[0]
     if best.plan.not_understood or not advise(best.plan):
         return plans
+    if goal.nodes > 1:
+        return [_beside_replicas(best, Table(box, verdicts).ways(model, _alone(goal), choose_from)), *plans[1:]]
     return [_advised(table, best, ways, model, chain(choose_from, others)), *plans[1:]]
 
 
 @catalogue_snapshot()
 def best_plan(box: Box, model: Model, goal: Goal, *, choose_from: Iterable[Model] = ()) -> Plan:
     """The first of `plan`, without its tuning steps, and if it does not fit without what would."""
-    return Table(box).ways(model, goal, choose_from)[0].plan
+    return table_of(box, goal).ways(model, goal, choose_from)[0].plan
+
+
+def table_of(box: Box, goal: Goal, verdicts: Sequence[KernelVerdict] = (), measured: Sequence[Residuals] = ()) -> Table:
+    """Of this box, or of as many joined as the goal has: what was measured on one says nothing of several."""
+    if goal.nodes < 2:
+        return Table(box, verdicts, measured)
+    from upright.planning.choosing.multi_node import joined_boxes, network
+
+    network(goal.link)
+    return Table(joined_boxes(box, goal.nodes), verdicts)
 
 
 class Table:
@@ -123,11 +135,23 @@ class Table:
         fidelity = fidelity_of(model)
         return ordered(Way(plan, model, self.box, fidelity) for plan in self._configurations.of(model, goal))[0].plan
 
-    def grown(self, count: int) -> Callable[[Model, Goal], Plan]:
-        """Plans on a box with this many of the first GPU."""
+    def with_gpus(self, builds: Sequence[Model]) -> Callable[[int, Goal], Plan | None]:
+        """The best plan of these builds with so many of the first GPU; None if the memory of all holds none of them."""
         first = self.box.gpus[0]
-        more = tuple(first.model_copy(update={"index": index}) for index in range(count))
-        return Table(self.box.model_copy(update={"gpus": more}), self._verdicts).best
+
+        def best(count: int, goal: Goal) -> Plan | None:
+            more = tuple(first.model_copy(update={"index": index}) for index in range(count))
+            table = Table(self.box.model_copy(update={"gpus": more}), self._verdicts)
+            held = [model for model in builds if may_be_placed(model, table.box)]
+            return table.ways(held[0], goal, held[1:])[0].plan if held else None
+
+        return best
+
+    def with_ram(self, gib: int) -> Planner:
+        """Plans with so much system RAM."""
+        memory = Figure(value=gib * GIB, basis="assumed", source="--ram")
+        box = self.box.model_copy(update={"memory_bytes": memory, "memory_available_bytes": memory})
+        return Table(box, self._verdicts).best
 
     def with_image(self, engine: str, model: Model, goal: Goal) -> list[Plan]:
         """By the newest community image that carries an fp8 cache, where upstream cannot read one here."""
@@ -178,14 +202,26 @@ def _noted(plan: Plan, note: Note) -> Plan:
 def _advised(table: Table, best: Way, ways: Sequence[Way], native: Model, known: Iterable[Model]) -> Plan:
     plan, artifact = best.plan, best.artifact
     if not plan.fits:
-        models = (native, *(other for other in known if may_be_placed(other, table.box)))
-        offered = tuple({model.name: model for model in models}.values())
-        found = nearest(plan, artifact, offered, table.best, table.grown if _can_grow(table.box) else None)
+        builds = list({model.name: model for model in (native, *known)}.values())
+        offered = [model for model in builds if model is native or may_be_placed(model, table.box)]
+        larger = Larger(table.with_gpus(builds), table.with_ram) if _can_grow(table.box) else None
+        found = nearest(plan, artifact, offered, table.best, larger)
         return plan.model_copy(update={"nearest": found})
     climb = tuning_steps(plan, artifact, lambda changed: table.best(artifact, changed))
     beside = [*ways[1:], *_beside(table, best, ways, known)]
-    notes = (*plan.notes, *other_ways(best, beside), *published_notes(plan, artifact, table.box))
+    published = published_notes(plan, artifact, table.box)
+    notes = (*plan.notes, *_ram_notes(best, ways), *other_ways(best, beside), *published)
     return plan.model_copy(update={"rungs": climb, "notes": notes})
+
+
+def _ram_notes(best: Way, ways: Sequence[Way]) -> Iterator[Note]:
+    """What nobody said of system RAM may be all that stands before weights that lost less."""
+    for way in ways if best.lost > 1 else ():
+        if way.lost < 2 and [no.code for no in way.plan.objections] == [RAM_NOT_SPECIFIED]:
+            needed = way.plan.objections[0].remedy
+            message = f"system RAM is not specified: {way.plan.model}, of which little is lost, may fit with enough"
+            yield Note(code=RAM_NOT_SPECIFIED, message=message, remedy=needed)
+            return
 
 
 def _beside(table: Table, best: Way, ways: Sequence[Way], known: Iterable[Model]) -> Iterator[Way]:
@@ -200,27 +236,17 @@ def _beside(table: Table, best: Way, ways: Sequence[Way], known: Iterable[Model]
         yield from table.of_artifact(other, plan.goal)
 
 
-def _across(
-    box: Box,
-    model: Model,
-    goal: Goal,
-    choose_from: Iterable[Model],
-    others: Iterable[Model],
-    verdicts: Sequence[KernelVerdict],
-    advise: Callable[[Plan], bool],
-) -> list[Plan]:
-    """As one model on several boxes, with a word on replicas. What was measured on one box says nothing of several."""
-    from upright.planning.choosing.multi_node import joined_boxes, network, replica_notes
+def _alone(goal: Goal) -> Goal:
+    return goal.model_copy(update={"nodes": 1, "link": None, "tensor_parallel": None, "pipeline_parallel": None})
 
-    network(goal.link)
-    ways = Table(joined_boxes(box, goal.nodes), verdicts).ways(model, goal, choose_from)
-    best = ways[0].plan
-    if not advise(best):
-        return [way.plan for way in ways]
-    single = goal.model_copy(update={"nodes": 1, "link": None, "tensor_parallel": None, "pipeline_parallel": None})
-    alone = plan(box, ways[0].artifact, single, others=others, verdicts=verdicts)[0]
-    notes = (*best.notes, *replica_notes(best, alone))
-    return [best.model_copy(update={"notes": notes}), *(way.plan for way in ways[1:])]
+
+def _beside_replicas(best: Way, of_one_box: Sequence[Way]) -> Plan:
+    """With a word on a replica on each box, by the best there of which no more is lost."""
+    from upright.planning.choosing.multi_node import replica_notes
+
+    alone = next((way for way in of_one_box if way.lost <= best.lost), of_one_box[0])
+    notes = replica_notes(best.plan, alone.plan)
+    return best.plan.model_copy(update={"notes": (*best.plan.notes, *notes)})
 
 
 def _can_grow(box: Box) -> bool:

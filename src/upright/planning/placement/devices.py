@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import NamedTuple
 
 from upright.base.units import GIB, format_memory
@@ -22,6 +23,7 @@ UNIFIED_RESERVE = 0.10
 # it is asked for.
 LEAST_HOST_BYTES = 16 * GIB
 RAM_NOT_SPECIFIED = "ram-not-specified"
+_SOLD_GIB = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 
 
 class Device(NamedTuple):
@@ -60,8 +62,14 @@ def ram_not_specified(needed_bytes: int) -> Objection:
             f"about {format_memory(needed_bytes)} of system RAM are needed, and how much this box has is not specified"
         ),
         device=HOST,
-        remedy=f"--ram, with {format_memory(needed_bytes)} or more",
+        remedy=f"--ram {sold_with(needed_bytes)}GB",
     )
+
+
+def sold_with(needed_bytes: float) -> int:
+    """The least GB that machines are sold with in which so much is left beside the system."""
+    wanted = needed_bytes / (1 - HOST_RESERVE) / GIB
+    return next((amount for amount in _SOLD_GIB if amount >= wanted), ceil(wanted / 1024) * 1024)
 
 
 def same_kind(devices: tuple[Device, ...]) -> bool:

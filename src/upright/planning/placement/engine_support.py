@@ -12,13 +12,11 @@ from upright.facts.catalog.rows.hardware import GpuRow
 from upright.facts.catalog.versions import in_range
 from upright.facts.records.box import Box
 from upright.facts.records.model import MlaAttention, Model
-from upright.facts.records.plan import Goal, Note, Objection, Plan
+from upright.facts.records.plan import Goal, Note, Objection
 from upright.planning.memory.kvcache import PACKED_SPARSE
-from upright.planning.placement.devices import gpus
 
 NO_CACHE_TYPE = "no-cache-type"
 UNRECORDED = "architecture-not-recorded"
-MACHINES = "several-machines"
 _HUB_CLASSES = ("ForCausalLM", "ForConditionalGeneration")
 
 
@@ -45,17 +43,6 @@ def unrecorded_class(engine: str, model: Model) -> Note | None:
         message=f"no {engine} that was recorded, up to {known.versions[-1]}, has {name}: a newer build or a fork may",
         remedy="the file's own page says which build it needs",
     )
-
-
-def machines_note(plan: Plan, box: Box) -> Note | None:
-    """A GPU that shares its system's memory is a machine: several are joined by a network, whatever their name says."""
-    count = len(box.gpus)
-    if plan.goal.nodes > 1 or count < 2 or box.basis != "catalog" or not all(gpu.unified for gpu in gpus(box)):
-        return None
-    message = f"each {box.gpus[0].name} is a machine of its own: planned as if all {count} were in one"
-    if ranks_of(plan.engine):
-        return Note(code=MACHINES, message=message, remedy=f"--box {box.gpus[0].row} --nodes {count} has the network")
-    return Note(code=MACHINES, message=f"{message}; what a network between them costs {plan.engine} is not known")
 
 
 def ranks_of(engine: str) -> Ranks | None:

@@ -350,6 +350,8 @@ def _objections(
         where = "system RAM" if load.device == HOST else load.device
         offered, expected = budget_of(job, load.device), sum(line.bytes for line in _lines(case, load, bands))
         message = f"{format_memory(short)} too much for {format_memory(offered)} of {where}"
+        if not offered:
+            message = f"{format_memory(short)} more than the memory that GPU and system share"
         if expected <= offered:
             message += f" at the upper ends of the figures; by the best ones it takes {format_memory(expected)}"
         largest = rounded_down(low // case.goal.users, 256)

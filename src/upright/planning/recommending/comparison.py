@@ -9,7 +9,7 @@ import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from upright.facts.catalog.fidelity import expert_bits
+from upright.facts.catalog.fidelity import expert_bits, fidelity_of
 from upright.facts.records.box import Box
 from upright.facts.records.comparison import ComparedPlan, Costs
 from upright.facts.records.model import Model
@@ -31,21 +31,22 @@ class Prices(NamedTuple):
     """Of an API, for a million output tokens."""
 
 
-def compared_plan(plan: Plan, model: Model, native: Model, box: Box, prices: Prices) -> ComparedPlan:
+def compared_plan(plan: Plan, model: Model, box: Box, prices: Prices) -> ComparedPlan:
     """One plan as a column."""
     speed = plan.speed if plan.fits else None
     together = speed.together.best if speed else None
-    watts = prices.watts if prices.watts is not None else _gpu_watts(box)
+    nodes, gpu_watts = plan.parallel.nodes, _gpu_watts(box)
+    watts = prices.watts if prices.watts is not None else gpu_watts and nodes * gpu_watts
     return ComparedPlan(
         model=plan.model,
         box=plan.box,
         engine=plan.engine,
         fits=plan.fits,
         why_not=plan.objections[0].message if plan.objections else None,
-        native=model.name == native.name,
+        native=fidelity_of(model).level == "native",
         bits=round(expert_bits(model), 1),
         download_bytes=model.tensor_bytes,
-        gpu_memory_bytes=int(sum(gpu.memory_bytes.value or 0 for gpu in box.gpus)),
+        gpu_memory_bytes=nodes * int(sum(gpu.memory_bytes.value or 0 for gpu in box.gpus)),
         context_tokens=plan.context_tokens,
         largest_context_tokens=plan.largest_context_tokens if plan.fits else 0,
         users_at_context=plan.users_at_context if plan.fits else 0,
@@ -128,7 +129,7 @@ def _step(columns: Sequence[ComparedPlan], index: int, earlier: int) -> str:
         _times("context", before.largest_context_tokens, after.largest_context_tokens),
         _times("users", before.users_at_context, after.users_at_context),
         _times("decode", _best(before), _best(after)),
-        "the weights as published" if after.native and not before.native else None,
+        "native weights" if after.native and not before.native else None,
         "no experts offloaded to CPU" if before.offloaded_layers and not after.offloaded_layers else None,
     ]
     return f"{lead}: {', '.join(gain for gain in gains if gain) or 'no more of anything'}"

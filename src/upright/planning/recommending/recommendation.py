@@ -7,20 +7,15 @@ not have come before. Bounds refuse what no plan could place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.errors import UprightError
-from upright.base.units import format_tokens
 from upright.facts import catalog
 from upright.facts.catalog.fidelity import expert_bits
 from upright.facts.catalog.loader import catalogue_snapshot
-from upright.facts.catalog.published_rates import gpu_named
 from upright.facts.catalog.rows.model import Artifact, ModelRow
-from upright.facts.catalog.rows.words import MeasurementRow
 from upright.facts.records.box import Box
 from upright.facts.records.plan import Goal, Plan
 from upright.facts.records.recommendation import (
@@ -32,8 +27,10 @@ from upright.facts.records.recommendation import (
     Recommendation,
 )
 from upright.planning.choosing.artifacts import artifact_of, builds_of, releases_of, ways_of_row
+from upright.planning.choosing.estimated_sizes import estimated_bits
+from upright.planning.choosing.nearest_run import nearest_run, plainest_run, run_words
 from upright.planning.choosing.rule import Way, hopeless, lost_much
-from upright.planning.choosing.table import Table
+from upright.planning.choosing.table import Table, table_of
 from upright.planning.placement.engine_support import UNRECORDED
 from upright.planning.recommending.candidates import box_totals, ruled_out
 from upright.planning.recommending.quality import QualityScore, QualityScores
@@ -44,6 +41,11 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """Rows of the table."""
+NEARLY = 20.0
+"""Points of quality that a fast or small model may be below the best (assumed)."""
+MUCH = 1.5
+"""Times as fast, or as small, that is worth a line of its own."""
+_LOSSY_BITS = 3.5
 WHOLE_BITS = 8
 """From here on a score of the whole model is taken for the artifact's."""
 TOO_LARGE = "its weights are larger than the memory that there is for them, or of unknown size"
@@ -62,23 +64,28 @@ def recommend(
     """The `most` best models for the box, all that fit if None."""
     goal = goal or Goal()
     standings = QualityScores()
-    tried = _Tried(box, goal, Table(box, measured=measured))
+    table = table_of(box, goal, measured=measured)
+    tried = _Tried(goal, table)
     known = catalog.models() if rows is None else tuple(rows)
     every = [_Candidate(row, name, release, standings) for row in known for name, release in releases_of(row).items()]
     for candidate in sorted(every, key=lambda one: one.quality, reverse=True):
         if most is not None and sum(found.way.flawless for found in tried.found) >= most:
             break
         tried.look_at(candidate)
-    found = sorted(tried.found, key=_drawbacks)[:most]  # of equals the better model
+    known_to_fit = sorted(tried.found, key=_drawbacks)  # of equals the better model
+    found = known_to_fit[:most]
     offers = tuple(_offer(one.candidate, one.way) for one in found)
+    fast, small = _fast_and_small(found[0], every, tried) if found else (None, None)
     return Recommendation(
         made_from=(box.reference,),
-        box=box.name,
+        box=table.box.name,
         goal=goal,
         offers=offers,
+        fast=_offer(fast.candidate, fast.way) if fast else None,
+        small=_offer(small.candidate, small.way) if small else None,
         refusals=tuple(_refusals((one.name for one in every), tried, {offer.model for offer in offers})),
         why=_why(offers, goal.users),
-        run=published_run(box, found[0].candidate.row) if found else None,
+        run=published_run(table.box, found[0].way) if found else None,
         makers_gap=round(standings.makers_gap, 1),
         models=len(every),
         artifacts=sum(len(candidate.builds) for candidate in every),
@@ -96,6 +103,17 @@ class _Candidate:
 
     def standing(self, repository: str) -> QualityScore:
         return self._standings.of(self.row, repository)
+
+    @property
+    def counted(self) -> float:
+        """Points of its published quality; 0 without a score."""
+        return self.quality[1]
+
+    @property
+    def bits(self) -> float | None:
+        """Of a weight of the smallest build that did not lose much."""
+        told = (estimated_bits(self.row, build) for build in self.builds)
+        return min((bits for bits in told if bits is not None and bits > _LOSSY_BITS), default=None)
 
     def _quality(self) -> tuple[float, ...]:
         """Published quality first; without it size. The larger the better."""
@@ -115,6 +133,37 @@ def _drawbacks(found: _Found) -> tuple[object, ...]:
     return unknown, missed, lossy, unread
 
 
+def _fast_and_small(best: _Found, every: Sequence[_Candidate], tried: _Tried) -> tuple[_Found | None, _Found | None]:
+    """Of what is nearly as good as the best. The rows tell which would be fast and which small; these two are planned
+    if they were not yet.
+    """
+    least = best.candidate.counted - NEARLY
+    near = [one for one in every if one.counted >= least > 0 and one.builds]
+    for size in (_active_bytes, _whole_bytes):
+        for candidate in sorted((one for one in near if size(one) is not None), key=size)[:1]:  # type: ignore[arg-type]
+            if not tried.knows(candidate):
+                tried.look_at(candidate)
+    good = [one for one in tried.found if one.candidate.counted >= least > 0 and one.way.flawless]
+    fast = max(good, key=lambda one: one.way.expected, default=None)
+    small = min(good, key=lambda one: one.way.artifact.tensor_bytes, default=None)
+    return (
+        fast if fast and fast.way.expected >= MUCH * best.way.expected else None,
+        small if small and MUCH * small.way.artifact.tensor_bytes <= best.way.artifact.tensor_bytes else None,
+    )
+
+
+def _active_bytes(candidate: _Candidate) -> float | None:
+    """About what a token reads of its smallest faithful build."""
+    active = candidate.row.active_parameters.value
+    bits = candidate.bits
+    return active * bits if active and bits else None
+
+
+def _whole_bytes(candidate: _Candidate) -> float | None:
+    parameters, bits = candidate.row.parameters.value, candidate.bits
+    return parameters * bits if parameters and bits else None
+
+
 class _Refused(NamedTuple):
     """Why one model does not do."""
 
@@ -126,7 +175,6 @@ class _Refused(NamedTuple):
 class _Tried:
     """What was planned so far."""
 
-    box: Box
     goal: Goal
     table: Table
     found: list[_Found] = field(default_factory=list)
@@ -134,6 +182,9 @@ class _Tried:
     refused: dict[str, _Refused] = field(default_factory=dict)
     """By model."""
     planned: int = 0
+
+    def knows(self, candidate: _Candidate) -> bool:
+        return candidate.name in self.refused or any(one.candidate is candidate for one in self.found)
 
     def look_at(self, candidate: _Candidate) -> None:
         row = candidate.row
@@ -173,7 +224,7 @@ class _Tried:
         return TOO_LARGE if len(planned) < len(candidate.builds) else None
 
     def _bound(self, row: ModelRow, artifact: Artifact) -> str | None:
-        return ruled_out(row, artifact, box_totals(self.box), self.goal.minimum_tokens_per_second)
+        return ruled_out(row, artifact, box_totals(self.table.box), self.goal.minimum_tokens_per_second)
 
 
 def _nearest_bound(builds: Sequence[Artifact], bounds: Sequence[str | None]) -> str:
@@ -185,7 +236,6 @@ def _nearest_bound(builds: Sequence[Artifact], bounds: Sequence[str | None]) -> 
 def _first_objection(ways: Sequence[Way]) -> str | None:
     """Of what is short of the fewest bytes; None where nothing would help any of them."""
     near = [way.plan.objections[0] for way in ways if not hopeless(way.plan)]
-    near = [objection for objection in near if objection.code != "no-kernels"]
     return min(near, key=lambda objection: objection.short_bytes or 0).message if near else None
 
 
@@ -286,54 +336,13 @@ def _refusals(names: Iterable[str], tried: _Tried, offered: set[str]) -> Iterato
             yield ModelRefusal(model=name, why=refused.why, planned=refused.planned)
 
 
-_EDITION = re.compile(r"-(server|workstation|max-q|sxm|pcie|nvl)$")
-
-
-def published_run(box: Box, row: ModelRow) -> PublishedRun | None:
-    """Same GPUs, as many of them. The load nearest to one user comes first, and runs without a draft."""
-    known = list(_on_such(box))
-    own = [run for run in known if _is_of(run, row)]
-    best = min(own or known, key=_plainness, default=None)
-    if best is None:
+def published_run(box: Box, way: Way) -> PublishedRun | None:
+    """The one that is nearest to the first offer; without one of that model the plainest on such a box."""
+    found = nearest_run(way.plan, way.artifact, box)
+    seen = found.seen if found else plainest_run(box)
+    if seen is None:
         return None
-    return PublishedRun(id=best.id, words=_words(best), same_model=bool(own), source=best.sources[0])
-
-
-def _on_such(box: Box) -> Iterator[MeasurementRow]:
-    if not box.gpus or box.gpus[0].row is None:
-        return
-    family, family_of = _EDITION.sub("", box.gpus[0].row), cache(_family)
-    for run in catalog.measurements():
-        if run.decode_tokens_per_second and run.gpu_count == len(box.gpus) and family_of(run.gpu) == family:
-            yield run
-
-
-def _family(name: str) -> str | None:
-    """`RTX PRO 6000 Blackwell`, `rtx-pro-6000-server` -> rtx-pro-6000."""
-    row = gpu_named(name)
-    return _EDITION.sub("", row.id) if row else None
-
-
-def _is_of(run: MeasurementRow, row: ModelRow) -> bool:
-    names = {row.id, row.repository.lower(), row.repository.rpartition("/")[2].lower(), *map(str.lower, row.aliases)}
-    return run.model.lower() in names
-
-
-def _plainness(run: MeasurementRow) -> tuple[object, ...]:
-    drafted = run.speculation not in (None, "none")
-    return (run.concurrency != 1, drafted, abs((run.context_tokens or 0) - 32_768), run.id)
-
-
-def _words(run: MeasurementRow) -> str:
-    model = run.model.rpartition("/")[2]
-    load = (
-        f"{format_tokens(run.context_tokens)} context"
-        if run.context_tokens is not None
-        else "a context that is not said"
-    )
-    users = f", {run.concurrency} at once" if run.concurrency and run.concurrency > 1 else ""
-    draft = f", {run.speculation}" if run.speculation not in (None, "none") else ""
-    return (
-        f"{model} on {run.gpu_count}x {run.gpu}, {run.engine}{draft}: {run.decode_tokens_per_second:g} tok/s decode at "
-        f"{load}{users} ({run.date})"
-    )
+    words = f"{seen.model.rpartition('/')[2]} on {seen.gpu}: {run_words(seen)} ({seen.date})"
+    if found and found.differences:
+        words += f"; not as planned: {', '.join(found.differences)}"
+    return PublishedRun(id=seen.id, words=words, same_model=found is not None, source=seen.source)

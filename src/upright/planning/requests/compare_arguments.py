@@ -16,6 +16,7 @@ from upright.planning.recommending.comparison import Prices
 from upright.planning.requests.comparison import compare_requests
 from upright.planning.requests.plan_arguments import NamedBox, artifacts_of, box_named, measurements, owner_figures
 from upright.planning.requests.plan_request import PlanRequest
+from upright.planning.requests.several_boxes import for_boxes_named
 
 MOST = 16
 """Columns; more are no comparison that a person can read."""
@@ -39,11 +40,12 @@ class CompareArguments:
 
     def comparison(self, prices: Sequence[Prices]) -> Comparison:
         measured = measurements()
+        goals = [for_boxes_named(box, self.goal)[1] for box in self.boxes]
         machines = [self._machine(box) for box in self.boxes]
         cases = [
-            (PlanRequest(choice, machine, self.goal.model_copy(update={"engine": engine}), measured=measured), price)
+            (PlanRequest(choice, machine, goal.model_copy(update={"engine": engine}), measured=measured), price)
             for choice in map(artifacts_of, self.models)
-            for machine, price in zip(machines, prices, strict=True)
+            for machine, goal, price in zip(machines, goals, prices, strict=True)
             for engine in self.engines
         ]
         return compare_requests([request for request, _ in cases], [price for _, price in cases])
@@ -54,6 +56,13 @@ class CompareArguments:
         if len(self.boxes) > 1 and machine.memory_bytes.value is not None:
             return machine
         return machine.model_copy(update=owner_figures(NamedBox(memory_gib=self.memory_gib), machine))
+
+    def best(self, comparison: Comparison) -> ComparedPlan | None:
+        """The fastest of the first model that fits anywhere."""
+        each = len(comparison.columns) // len(self.models)
+        models = (comparison.columns[start : start + each] for start in range(0, len(comparison.columns), each))
+        fitting = next((held for of_model in models if (held := [one for one in of_model if one.fits])), [])
+        return max(fitting, key=lambda one: (one.decode.best or one.decode.low) if one.decode else 0.0, default=None)
 
     def words_of(self, comparison: Comparison, column: ComparedPlan) -> list[str]:
         """MODEL, --box and --engine of one column, as `plan` takes them."""

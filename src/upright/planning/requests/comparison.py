@@ -10,9 +10,8 @@ from upright.facts.records.box import Box
 from upright.facts.records.comparison import Comparison
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal
-from upright.planning.choosing.artifacts import ArtifactChoice
 from upright.planning.recommending.comparison import Prices, compared_plan, step_words
-from upright.planning.requests.library import artifact_choice_for, box_record, goal_with
+from upright.planning.requests.library import artifact_choice_for, goal_with, on_boxes
 from upright.planning.requests.plan_request import PlanRequest, plan_request, ram_words
 
 _RAM_OPEN = "its system RAM is not specified, and with enough of it"
@@ -28,11 +27,12 @@ def compare(
     **wishes: Any,
 ) -> Comparison:
     """Every model on every box with every engine that is named; `prices` are by box, in their order."""
-    machines = [box_record(box) for box in boxes]
+    asked = goal_with(goal, wishes)
+    machines = [on_boxes(box, asked) for box in boxes]
     cases = [
-        (PlanRequest(choice, machine, goal_with(goal, {**wishes, **({"engine": engine} if engine else {})})), price)
+        (PlanRequest(choice, machine, wish.model_copy(update={"engine": engine or wish.engine})), price)
         for choice in map(artifact_choice_for, models)
-        for machine, price in zip(machines, chain(prices, repeat(Prices())), strict=False)
+        for (machine, wish), price in zip(machines, chain(prices, repeat(Prices())), strict=False)
         for engine in engines or (None,)
     ]
     return compare_requests([request for request, _ in cases], [price for _, price in cases])
@@ -42,15 +42,14 @@ def compare_requests(requests: Sequence[PlanRequest], prices: Sequence[Prices]) 
     columns = []
     for request, price in zip(requests, prices, strict=True):
         planned = plan_request(request, advise=request.ram_may_decide)
-        compared = compared_plan(planned.best, planned.artifact, _native(request.choice), request.box, price)
+        compared = compared_plan(planned.best, planned.artifact, request.box, price)
         if compared.why_not and planned.ram_unknown:
             why_not = f"{compared.why_not}; {_RAM_OPEN} {ram_words(planned.artifact)}: --ram"
             compared = compared.model_copy(update={"why_not": why_not})
         columns.append(compared)
     goal = requests[0].goal.model_copy(update={"engine": None})
-    cases = [(request.choice.model.source, request.box.name, request.goal.engine) for request in requests]
+    cases = [
+        (request.choice.model.source, (request.box.name, request.goal.nodes), request.goal.engine)
+        for request in requests
+    ]
     return Comparison(goal=goal, columns=tuple(columns), steps=tuple(step_words(columns, cases)))
-
-
-def _native(choice: ArtifactChoice) -> Model:
-    return choice.model

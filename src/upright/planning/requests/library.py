@@ -23,6 +23,7 @@ from upright.models.deriving.named_builds import build_by_name
 from upright.planning.choosing.artifacts import ArtifactChoice, artifact_choice
 from upright.planning.recommending import recommendation
 from upright.planning.requests.plan_request import PlanRequest, plan_request
+from upright.planning.requests.several_boxes import for_boxes_named
 
 if TYPE_CHECKING:
     from upright.facts.records.kernel import KernelVerdict
@@ -44,9 +45,8 @@ def plan(
 
     `wishes` are fields of `Goal` (`context_tokens=65_536, users=2`), laid over `goal` where both are given.
     """
-    request = PlanRequest(
-        artifact_choice_for(model), box_record(box), goal_with(goal, wishes), measured=measured, verdicts=verdicts
-    )
+    machine, goal = on_boxes(box, goal_with(goal, wishes))
+    request = PlanRequest(artifact_choice_for(model), machine, goal, measured=measured, verdicts=verdicts)
     return list(plan_request(request).plans)
 
 
@@ -92,7 +92,8 @@ def recommend(
     `most` of them, or all that fit if None. `wishes` are fields of `Goal` (`context_tokens=131_072, users=2`), laid
     over `goal` where both are given.
     """
-    return recommendation.recommend(box_record(box), goal_with(goal, wishes), most=most, measured=measured)
+    machine, goal = on_boxes(box, goal_with(goal, wishes))
+    return recommendation.recommend(machine, goal, most=most, measured=measured)
 
 
 def artifact_choice_for(model: str | Model) -> ArtifactChoice:
@@ -106,6 +107,14 @@ def _unread(text: str) -> Model:
         f"the catalogue does not know {text}, and nothing is read unasked",
         hint=f"hand its record in: upright.read({text!r})",
     )
+
+
+def on_boxes(box: str | Box, goal: Goal) -> tuple[Box, Goal]:
+    """One box as a record, and the goal for as many as the name says."""
+    if not isinstance(box, str):
+        return box, goal
+    one, goal = for_boxes_named(box, goal)
+    return box_record(one or box), goal
 
 
 def box_record(box: str | Box) -> Box:

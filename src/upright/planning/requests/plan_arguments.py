@@ -15,6 +15,7 @@ from upright.base.units import GIB, Bandwidth
 from upright.facts.records.plan import Goal
 from upright.planning.choosing.artifacts import ArtifactChoice, artifact_choice
 from upright.planning.requests.plan_request import PlanRequest
+from upright.planning.requests.several_boxes import for_boxes_named
 
 if TYPE_CHECKING:
     from upright.facts.records.base import Figure
@@ -54,7 +55,8 @@ def make_plan_request(
         named = named._replace(box=named.box or of_plan.box)
         host_cache = host_cache or of_plan.host_cache_bytes
     known = measurements() if measured is None else measured
-    choice_of_artifacts, box = artifacts_of(model), box_named(named)
+    one, goal = for_boxes_named(named.box, goal)
+    choice_of_artifacts, box = artifacts_of(model), box_named(named._replace(box=one))
     return PlanRequest(choice_of_artifacts, box, goal, measured=known, verdicts=verdicts, host_cache_bytes=host_cache)
 
 
@@ -68,7 +70,7 @@ def box_named(named: NamedBox) -> Box:
     """A name of the catalogue at once; what must be probed or read, by the prober."""
     from upright.facts import catalog
 
-    text = named.box
+    text, _ = for_boxes_named(named.box, Goal())
     if text is not None and not Path(text).exists() and catalog.find_box(text) is not None:
         box = catalog.box_record(text)
     else:

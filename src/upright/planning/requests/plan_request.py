@@ -123,6 +123,12 @@ class PlannedRequest(NamedTuple):
         return not offers or offers[0].options[:1] == ("--min-speed",)
 
 
+def ram_wanted(plan: Plan) -> tuple[str, ...]:
+    """`--ram 64GB`: as much as the plan says that it needs, or else as large machines have."""
+    asked = (no.remedy for no in plan.objections if no.code == RAM_NOT_SPECIFIED and no.remedy)
+    return tuple(next(asked, "--ram 512GB").split())
+
+
 def ram_words(model: Model) -> str:
     """What system RAM that nobody gave may change."""
     return "experts offloaded to CPU may fit" if model.architecture.experts else "this model may fit"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, cast
 
-from upright.base.units import GB, GIB
+from upright.base.units import GB, GIB, format_memory
 from upright.facts import catalog
 from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
@@ -61,7 +61,11 @@ def ram_note(plan: Plan, box: Box) -> Note | None:
     if plan.speed is None or not on_host or bandwidth_known(box):
         return None
     figure = assumed_bandwidth(box)
+    amount = sum(line.bytes for line in plan.ledger if line.device == "host") if box.memory_bytes.value is None else 0
     message = f"system RAM is assumed at {(figure.value or 0) / GB:.0f} GB/s: {figure.source}; decode follows it"
+    if amount:
+        assumed = message.removeprefix("system RAM ")
+        message = f"system RAM is not specified: {format_memory(amount)} of it are used, and it {assumed}"
     return Note(code=RAM_ASSUMED, message=message, remedy="--host-bandwidth 8xDDR5-6400, or the processor's name")
 
 
