@@ -43,9 +43,9 @@ OTHERS = {
     "recommend": ("recommend --box 8x-rtx-pro-6000-server", 0),
     "recommend-ram": ("recommend --box 1x-rtx-5090 --ram 128GB", 0),
     "recommend-unified": ("recommend --box dgx-spark", 0),
-    "field-test": ("field-test --box 8x-rtx-pro-6000-server --dry-run", 0),
-    "field-test-unified": ("field-test --box dgx-spark --dry-run", 0),
-    "field-test-paid": ("field-test --box 1x-b200-sxm --dry-run --spend-limit 5 --price-per-hour 6", 0),
+    "field-test": ("tools field-test --box 8x-rtx-pro-6000-server --dry-run", 0),
+    "field-test-unified": ("tools field-test --box dgx-spark --dry-run", 0),
+    "field-test-paid": ("tools field-test --box 1x-b200-sxm --dry-run --spend-limit 5 --price-per-hour 6", 0),
 }
 """At 80 columns."""
 FREE = ("render", "check")

@@ -18,7 +18,7 @@ FOR_ALL = ("context", "users", "use", "nodes", "link")
 
 @click.command(name="compare")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
-@click.option("--box", "boxes", multiple=True, help="As for `plan`; several times.  [default: this machine]")
+@click.option("--box", "--gpu", "boxes", multiple=True, help="As for `plan`; several times.  [default: this machine]")
 @click.option("--ram", "host_memory", type=MEMORY, help="System RAM, where a box does not say: 512GB.")
 @click.option("--host-bandwidth", type=BANDWIDTH, help="Its bandwidth, as for `plan`: 8xDDR5-6400.")
 @goal_options

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from upright.base import units
 from upright.base.errors import UsageError
+from upright.base.terminal.messages import say
 from upright.engines import OURS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -186,7 +187,18 @@ def model_argument(function: F) -> F:
     """MODEL, and what it may be in the help of a verb that does not say it itself."""
     help_text = cleandoc(function.__doc__ or "")
     function.__doc__ = help_text if "MODEL is" in help_text else f"{help_text}\n\n{_MODEL}"
-    return click.argument("model", callback=refuse_empty)(function)
+    return click.argument("model", callback=_model)(function)
+
+
+def _model(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """As the catalogue and the hub call it, so that the next command does too."""
+    from upright.facts import catalog
+
+    if refuse_empty(context, parameter, value) is None or value is None or context.resilient_parsing:
+        return value
+    if (meant := catalog.model_as_typed(value)) != value:
+        say(f"note: {value} is {meant} here")
+    return meant
 
 
 def refuse_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

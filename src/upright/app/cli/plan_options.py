@@ -80,9 +80,11 @@ def box_options(function: F) -> F:
         ),
         click.option(
             "--box",
+            "--gpu",
+            "box",
             callback=refuse_empty,
-            help="A name of the catalogue, a number of GPUs such as 4x-rtx-5090, a box.json, a recording, or "
-            "ssh:HOST.  [default: this machine]",
+            help="A machine, or GPUs as you call them: 8x-rtx-pro-6000-server, '2x RTX 3090', 'MacBook Pro M4 Max "
+            "64GB', '24GB 936GB/s' for any other card; or a box.json, a recording, ssh:HOST.  [default: this machine]",
         ),
     ):
         function = option(function)

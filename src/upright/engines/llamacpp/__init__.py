@@ -33,7 +33,7 @@ class LlamaCpp(Engine):
     name = "llama.cpp"
     title = "llama.cpp"
     loads = ("gguf",)
-    runs_on = ("nvidia", "amd", "apple")
+    runs_on = ("nvidia", "amd", "apple", "intel")
     cache_types = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
     program = "llama-server"
     where_from = "Debian's llama.cpp-tools, Homebrew's llama.cpp, or https://github.com/ggml-org/llama.cpp/releases"

@@ -30,7 +30,7 @@ class Sglang(Engine):
     name = "sglang"
     title = "SGLang"
     loads = ("safetensors",)
-    runs_on = ("nvidia", "gfx942", "gfx950")
+    runs_on = (">=7.5", "gfx942", "gfx950")  # Guard: sgl_kernel has no code below it
     cache_types = ("bf16", "bfloat16", "auto", "fp8", "fp8_e4m3", "fp8_e5m2")
     program = "python3"
     where_from = "pip install sglang, or the image lmsysorg/sglang"

@@ -29,7 +29,7 @@ class Vllm(Engine):
     name = "vllm"
     title = "vLLM"
     loads = ("safetensors",)
-    runs_on = ("nvidia", "gfx942", "gfx950")
+    runs_on = (">=7.5", "gfx942", "gfx950")  # Guard: docs/getting_started/installation/gpu.cuda.inc.md
     cache_types = ("bf16", "bfloat16", "f16", "auto", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_ds_mla")
     program = "vllm"
     where_from = "pip install vllm, or the image vllm/vllm-openai"

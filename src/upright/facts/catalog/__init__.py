@@ -92,7 +92,22 @@ def find(kind: str, name: str) -> Row | None:
     for row in rows(kind).values():
         if not wanted.isdisjoint(names_of(row)):
             return row
-    return None
+    return _typed_gpu_row(name) if kind == "gpus" else None
+
+
+def _typed_gpu_row(name: str) -> GpuRow | None:
+    """By a name that says the same; of several the one with the memory that is told, or that is sold with it."""
+    from upright.facts.catalog.typed_names import same_memory, typed_gpu
+
+    typed = typed_gpu(name)
+    found = [row for row in gpus() if typed.key and any(typed_gpu(known).key == typed.key for known in names_of(row))]
+    told = typed.memory_gb
+    if told is None:
+        return found[0] if found else None
+    if same := next((row for row in found if same_memory(told, row.memory_gb.value)), None):
+        return same
+    larger = [row for row in found if row.unified_memory and (row.memory_gb.value or 0) >= told]
+    return min(larger, key=lambda row: row.memory_gb.value or 0, default=None)
 
 
 def gpus() -> tuple[GpuRow, ...]:
@@ -125,9 +140,7 @@ def find_box(name: str) -> BoxRow | None:
     """As `box`, but None when there is none."""
     from upright.facts.catalog.gpu_counts import box_of_gpus
 
-    row = find("boxes", name) or box_of_gpus(
-        as_id(name), lambda gpu_name: cast("GpuRow | None", find("gpus", gpu_name))
-    )
+    row = find("boxes", name) or box_of_gpus(name, lambda gpu_name: cast("GpuRow | None", find("gpus", gpu_name)))
     return cast("BoxRow | None", row)
 
 
@@ -143,10 +156,14 @@ def several_boxes(name: str) -> tuple[int, str] | None:
 
 
 def box_record(name: str) -> Box:
-    """The box as a record, its figures on the catalogue's word."""
-    from upright.facts.catalog.box_records import record
+    """The box as a record, its figures on the catalogue's word; `24GB 936GB/s` on the owner's."""
+    from upright.facts.catalog.box_records import plain_record, record
+    from upright.facts.catalog.typed_names import counted, plain_gpu, typed_gpu
 
-    return record(box(name))
+    count, of_what = counted(name)
+    if find("boxes", name) is None and (plain := plain_gpu(of_what)) is not None:
+        return plain_record(count, plain)
+    return record(box(name), typed_gpu(of_what).memory_gb)
 
 
 def links() -> tuple[LinkRow, ...]:
@@ -287,6 +304,21 @@ def find_model(name: str) -> ModelRow | None:
         if row is not None:
             return row
     return None
+
+
+def model_as_typed(text: str) -> str:
+    """What is meant by an address of the hub, a path in a cache elsewhere, a command's words, another tool's tag."""
+    if find_model(text) is not None and ":" not in text:
+        return text
+    from pathlib import Path
+
+    from upright.facts.catalog.typed_names import hub_name, library_name
+
+    path = Path(text).expanduser()
+    if path.exists() and not (path.is_dir() and path.name.startswith("models--")):
+        return text
+    of_hub = hub_name(text)
+    return of_hub or library_name(text, lambda name: find_model(name) is not None, rows("models")) or text
 
 
 @lru_cache(maxsize=1024)

@@ -9,11 +9,62 @@ from upright.base.units import GB, GIB, KIB, MIB
 from upright.facts.catalog import loader
 from upright.facts.catalog.rows.base import Fact
 from upright.facts.catalog.rows.hardware import BoxRow, GpuRow
+from upright.facts.catalog.typed_names import PlainGpu
+from upright.facts.catalog.unified_memory import unified_memory_gpus
 from upright.facts.records.base import Figure, unknown
 from upright.facts.records.box import Box, Cpu, Gpu, Link, MemoryModules, NumaNode, PcieLink
 
 
-def record(row: BoxRow) -> Box:
+def record(row: BoxRow, told_gb: float | None = None) -> Box:
+    """*told_gb*: memory that its name tells; a Mac is sold with less than the row's."""
+    box = _record(row)
+    told = told_gb if told_gb is not None and row.gpu is not None else None
+    gpus = unified_memory_gpus(box, told, "the name") if told is not None and told < (box_memory_gib(row) or 0) else ()
+    if not gpus or told is None:
+        return box
+    memory = Figure(value=int(told * GIB), basis="assumed", source="the name tells it")
+    return box.model_copy(update={"gpus": gpus, "memory_bytes": memory, "memory_available_bytes": memory})
+
+
+def box_memory_gib(row: BoxRow) -> float | None:
+    return row.memory_gib.value if row.memory_gib else None
+
+
+def plain_record(count: int, plain: PlainGpu) -> Box:
+    """GPUs of which nothing but these two figures is known."""
+    why = unknown("only memory and bandwidth were named")
+    memory = Figure(value=int(plain.memory_gb * GIB * _LEFT_BY_DRIVERS), basis="assumed", source=_OF_PLAIN)
+    rate = Figure(value=int(plain.bandwidth_gb_s * GB), basis="assumed", source="as it was named")
+    return Box(
+        name=f"{count}x-{plain.memory_gb:g}gb-{plain.bandwidth_gb_s:g}gb-s",
+        basis="catalog",
+        cpu=Cpu(name="unknown", sockets=None, cores=None, threads=None),
+        memory_bytes=why,
+        memory_available_bytes=why,
+        gpus=tuple(
+            Gpu(
+                index=index,
+                name=f"a GPU of {plain.memory_gb:g} GB at {plain.bandwidth_gb_s:g} GB/s",
+                compute_capability=None,
+                memory_bytes=memory,
+                memory_free_bytes=_idle(memory),
+                memory_bandwidth_bytes_per_second=rate,
+                shared_memory_block_bytes=why,
+                pcie=PcieLink(generation=why, generation_max=why, width_lanes=why, width_max_lanes=why),
+                bar1_bytes=why,
+                power_limit_watts=why,
+                power_limit_max_watts=why,
+            )
+            for index in range(count)
+        ),
+    )
+
+
+_LEFT_BY_DRIVERS = 0.985
+_OF_PLAIN = "as it was named, less the 1.5 % that drivers keep of most cards in the catalogue"
+
+
+def _record(row: BoxRow) -> Box:
     gpu = _gpu_row(row)
     memory = _figure(row.memory_gib, row, GIB)
     return Box(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 from upright.base.units import GB, GIB
 from upright.facts.catalog.rows.base import Fact
 from upright.facts.catalog.rows.hardware import BoxRow, GpuRow
+from upright.facts.catalog.typed_names import counted
 
-_NAME = re.compile(r"([1-9]\d?)-?x-?(.+)", re.IGNORECASE)
 _MOST = 16
 """GPUs in one machine; more are several boxes."""
 _BOARD = 8
@@ -18,16 +17,15 @@ _BOARD = 8
 
 def near_gpu_counts(name: str, gpus: Iterable[GpuRow]) -> list[str]:
     """So many of each GPU as the name says, or as a board carries: what was perhaps meant by one that is none."""
-    match = _NAME.fullmatch(name)
-    count = min(int(match[1]), _MOST) if match else None
+    told, _ = counted(name)
+    count = min(told, _MOST) if told > 1 else None
     return [f"{count or (_BOARD if gpu.board_nvlinks else 1)}x-{gpu.id}" for gpu in gpus]
 
 
 def box_of_gpus(name: str, find: Callable[[str], GpuRow | None]) -> BoxRow | None:
     """None if that is not a number of GPUs that `find` knows; a GPU's name alone is one of it."""
-    match = _NAME.fullmatch(name)
-    count = int(match[1]) if match else 1
-    if count > _MOST or (gpu := find(match[2] if match else name)) is None:
+    count, gpu_name = counted(name)
+    if count > _MOST or (gpu := find(gpu_name)) is None:
         return None
     links = gpu.board_nvlinks
     notes = ["Host processor and memory are left open."]

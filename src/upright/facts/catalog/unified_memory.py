@@ -13,7 +13,7 @@ _SMALL_MAC_GIB, _SMALL_MAC_SHARE = 36, 8 / 9
 32,768 MiB (https://github.com/ollama/ollama/issues/434). Newer ones give more."""
 
 
-def unified_memory_gpus(box: Box, memory_gib: float) -> tuple[Gpu, ...]:
+def unified_memory_gpus(box: Box, memory_gib: float, told_by: str = "--host-memory") -> tuple[Gpu, ...]:
     """The box's GPUs, where it has one and that one shares the system's memory; else nothing: they have their own.
 
     More than the catalogue's machine is sold with is not believed.
@@ -25,10 +25,11 @@ def unified_memory_gpus(box: Box, memory_gib: float) -> tuple[Gpu, ...]:
     if not isinstance(row, GpuRow) or not row.unified_memory or gpu.memory_bytes.value is None:
         return ()
     size = min(gpu.memory_bytes.value, memory_gib * GIB)
-    source = "--host-memory, which the GPU shares"
+    source = f"{told_by}, which the GPU shares"
     if box.basis == "catalog" and row.memory_gb.value is not None:
         memory_gib = min(memory_gib, row.memory_gb.value)
-        small = _SMALL_MAC_SHARE if row.vendor == "apple" and memory_gib <= _SMALL_MAC_GIB else 1.0
+        smaller = row.vendor == "apple" and memory_gib <= _SMALL_MAC_GIB < row.memory_gb.value
+        small = _SMALL_MAC_SHARE if smaller else 1.0
         size = small * gpu.memory_bytes.value * memory_gib / row.memory_gb.value
         source += f" as it does {row.memory_gb.value:g} GB (gpus/{row.id})"
     memory = Figure(value=int(size), basis="assumed", source=source)

@@ -89,7 +89,10 @@ def gpu_architectures(box: Box) -> set[str]:
 def runs_on(engine: str, box: Box) -> bool:
     """Whether it has kernels for these GPUs, as far as is known."""
     silicon = gpu_architectures(box)
-    return not silicon or bool(silicon & set(ENGINES[engine].runs_on))
+    wanted = ENGINES[engine].runs_on
+    return not silicon or any(
+        in_range(name, one) if one[0] in ">=" else name == one for name in silicon for one in wanted
+    )
 
 
 def built_for(image: str, box: Box) -> bool:

@@ -97,7 +97,11 @@ def recommend(
 
 
 def artifact_choice_for(model: str | Model) -> ArtifactChoice:
-    return artifact_choice(model, _unread) if isinstance(model, str) else ArtifactChoice(model)
+    if not isinstance(model, str):
+        return ArtifactChoice(model)
+    from upright.facts import catalog
+
+    return artifact_choice(catalog.model_as_typed(model), _unread)
 
 
 def _unread(text: str) -> Model:

@@ -62,7 +62,9 @@ def make_plan_request(
 
 def artifacts_of(text: str, read: Callable[[str], Model] | None = None) -> ArtifactChoice:
     """What MODEL may stand for; a file or folder is itself."""
-    read = read or _read
+    from upright.facts import catalog
+
+    read, text = read or _read, catalog.model_as_typed(text)
     return ArtifactChoice(read(text)) if Path(text).exists() else artifact_choice(text, read)
 
 

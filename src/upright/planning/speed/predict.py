@@ -267,11 +267,21 @@ def speed_case(plan: Plan, model: Model, box: Box, row: SpeedRow) -> SpeedCase |
 def gpu_figures(gpu: Gpu) -> GpuFigures | None:
     row = catalog.find("gpus", gpu.row) if gpu.row else None
     if not isinstance(row, GpuRow):
-        return None
+        return _as_the_nearest(gpu)
     loaded = row.memory_bandwidth_loaded_gb_s or row.memory_bandwidth_gb_s
     if loaded.value is None or row.sm_count.value is None or row.bf16_tflops.value is None:
         return None
     return GpuFigures(loaded.value * 1e9, int(row.sm_count.value), row.bf16_tflops.value * 1e12)
+
+
+def _as_the_nearest(gpu: Gpu) -> GpuFigures | None:
+    """A card of which the bandwidth alone is known, which bounds decode: its processors as of the nearest row."""
+    if (rate := gpu.memory_bandwidth_bytes_per_second.value) is None:
+        return None
+    known = [row for row in catalog.gpus() if row.vendor == "nvidia" and row.memory_bandwidth_gb_s.value]
+    nearest = min(known, key=lambda row: abs(row.memory_bandwidth_gb_s.value * 1e9 - rate))  # type: ignore[operator]
+    figures = gpu_figures(gpu.model_copy(update={"row": nearest.id}))
+    return figures._replace(bandwidth=float(rate)) if figures else None
 
 
 def _host_bandwidth(box: Box) -> tuple[float | None, bool]:

@@ -109,7 +109,7 @@ def test_a_gpu_is_found_by_what_the_driver_calls_it() -> None:
     assert (found.id, found.compute_capability, found.shared_memory_block_bytes) == (
         "rtx-pro-6000-server", "12.0", 101376,
     )  # fmt: skip
-    assert catalog.find_gpu("NVIDIA GeForce GTX 1080") is None
+    assert catalog.find_gpu("NVIDIA GeForce GTX 480") is None
 
 
 def test_a_word_is_a_word_and_a_number_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

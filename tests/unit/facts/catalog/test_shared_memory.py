@@ -25,7 +25,7 @@ def gpu_gib(box: str, memory_gib: float) -> float | None:
 def test_half_of_the_memory_is_half_for_the_gpu(row):
     sold, whole = row.memory_gb.value, catalog.box_record(row.id).gpus[0].memory_bytes.value / GIB
     assert gpu_gib(row.id, sold) == pytest.approx(whole)
-    small = 8 / 9 if row.vendor == "apple" and sold / 2 <= 36 else 1
+    small = 8 / 9 if row.vendor == "apple" and sold / 2 <= 36 < sold else 1
     assert gpu_gib(row.id, sold / 2) == pytest.approx(whole / 2 * small)
 
 

@@ -27,16 +27,16 @@ class GpuRow(Row):
     """Names that the driver reports; tuned kernel configurations are keyed on them."""
     aliases: tuple[str, ...] = ()
     """Other names that people type."""
-    vendor: Literal["nvidia", "amd", "apple"] = "nvidia"
+    vendor: Literal["nvidia", "amd", "apple", "intel"] = "nvidia"
     """Whose it is: no engine has kernels for all of them."""
     compute_capability: str
-    """`12.0` and the like: a number with consequences. Of AMD the target of its compiler, of Apple the GPU family."""
+    """`12.0` and the like: a number with consequences. Of AMD the compiler's target, of Apple and Intel a family."""
     memory_kind: str
     """GDDR7, HBM3e, unified LPDDR5X and so on."""
     unified_memory: bool = False
     """Whether the GPU shares the host's memory."""
     sm_count: Fact
-    """Streaming multiprocessors; of AMD compute units, of Apple GPU cores."""
+    """Streaming multiprocessors; of AMD compute units, of Apple GPU cores, of Intel Xe cores."""
     memory_gb: Fact
     """Memory as sold, in decimal GB as the vendor counts."""
     memory_reported_mib: Fact
