@@ -177,3 +177,24 @@ def test_an_address_is_never_broken() -> None:
     console = page()
     explanation_pages(console, explain("--decode-context-parallel-size")[:1])
     assert "rtx6kpro/blob/master/models/kimi-k26-v4.md" in text(console)
+
+
+@pytest.mark.parametrize(
+    ("typed", "row"),
+    [
+        ("sglang#16975", "sglang-sm120-extend-tiles"),
+        ("SGLang PR #16975", "sglang-sm120-extend-tiles"),
+        ("https://github.com/sgl-project/sglang/pull/16975", "sglang-sm120-extend-tiles"),
+        ("vllm-project/vllm#31936", "attention-backend-none"),
+    ],
+)
+def test_an_issue_is_explained_by_the_rows_that_cite_it(typed: str, row: str) -> None:
+    (explanation,) = [one for one in explain(typed) if one.kind == "issue or pull request"]
+    assert row in explanation.see
+    assert explanation.sources[0].endswith(typed.rpartition("#")[2].rpartition("/")[2])
+
+
+@pytest.mark.parametrize("typed", ["sglang#1697", "glang#16975", "sglang#99999"])
+def test_an_issue_that_no_row_cites_is_not_explained(typed: str) -> None:
+    with pytest.raises(CatalogError):
+        explain(typed)

@@ -177,10 +177,14 @@ def test_an_environment_without_triton_is_patched_by_another_python(run: Run, en
     named = ("sglang-sm120-extend-tiles", "--engine", "sglang", "--env", environment, *python)
     file = packages / "sglang/srt/layers/attention/triton_ops/extend_attention.py"
     before = file.read_bytes()
-    applied = run("patch", "apply", *named, "--yes")
+    issue = tmp_path / "issue.md"
+    applied = run("patch", "apply", *named, "--yes", "--issue", issue)
     assert applied.returncode == 0, applied.stderr
     assert file.read_bytes() != before
     assert f"--python {python[1]}" in applied.stderr.splitlines()[-1]
+    told = issue.read_text()
+    assert "| 106,496 | 71,680 | 101,376 |" in told
+    assert "```diff\n--- a/sglang/srt/layers/attention/triton_ops/extend_attention.py" in told
     verified = run("patch", "verify", *named)
     assert verified.returncode == 0, verified.stderr
     assert run("patch", "revert", *named[:-2]).returncode == 0

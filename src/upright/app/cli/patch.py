@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +14,6 @@ from upright.app.cli.output import Output, output_options, say
 from upright.base.terminal.wrapping import print_wrapped
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from upright.proof.kernels import Compiler
     from upright.proof.kernels.sources import EngineSource
 
@@ -40,12 +39,18 @@ def list_(output: Output, source: EngineSource) -> None:
 @click.argument("name")
 @click.option("--dry-run", is_flag=True, help="Show the diff and the proof, change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--issue", metavar="FILE", help="Also write the text of an issue or a pull request for the engine's makers."
+)
 @engine_options()
 @output_options
-def apply(output: Output, source: EngineSource, compiler: Compiler, name: str, dry_run: bool, yes: bool) -> None:
+def apply(
+    output: Output, source: EngineSource, compiler: Compiler, name: str, dry_run: bool, yes: bool, issue: str | None
+) -> None:
     """Show the diff, compile before and after, then change the file and keep the original beside it."""
-    from upright.app.pages.patch_page import patch_json, proof_lines
+    from upright.app.pages.patch_page import patch_json, proof_lines, upstream_text
     from upright.base.errors import EngineError
+    from upright.facts.store import write_inside
     from upright.proof.kernels import patching
 
     patch = patching.match_patch(patching.patch(name, source.engine), source)
@@ -61,6 +66,8 @@ def apply(output: Output, source: EngineSource, compiler: Compiler, name: str, d
     say(change)
     for sentence in proof_lines(before, after):
         say(sentence)
+    if issue is not None:
+        write_inside(Path(issue), upstream_text(patch, before, after, change))
     if not dry_run:
         _ask(patch.file, source, yes)
         patching.write(patch, text)

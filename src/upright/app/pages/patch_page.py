@@ -30,6 +30,37 @@ def patch_json(patch: PatchMatch, **more: str | bool | Sequence[KernelVerdict]) 
     } | {name: told if isinstance(told, str | bool) else _dumped(told) for name, told in more.items()}
 
 
+def upstream_text(
+    patch: PatchMatch, before: Sequence[KernelVerdict], after: Sequence[KernelVerdict], change: str
+) -> str:
+    """Markdown for the engine's makers: what, why, bytes before and after, which GPUs, how it was tried, the diff."""
+    row, version = patch.row, patch.source.version or "of unknown version"
+    figures = [
+        f"| {old.target} | `{old.kernel}` | {old.launch} "
+        f"| {old.needed_bytes:,} | {new.needed_bytes:,} | {old.limit_bytes:,} |"
+        for old, new in zip(before, after, strict=True)
+        if old.needed_bytes is not None and new.needed_bytes is not None and old.limit_bytes is not None
+    ]
+    parts = [
+        f"# {row.engine}: {row.name}",
+        "### What happens",
+        f"{row.why} (found in {row.engine} {version}, `{row.files[0].path}`; the same file in {row.versions})",
+        "### Shared memory of a block, before and after",
+        "\n".join(["| GPU | kernel | launch | before | after | limit |", "|---|---|---|---:|---:|---:|", *figures]),
+        "### How it was tried",
+        "Compiled ahead of time with Triton for each GPU above, without one. The launch is what the engine's "
+        f"own launcher asks for: `upright tools kernels patch apply {row.id} --engine {row.engine} "
+        f"--engine-version {version} --dry-run`.",
+        "Speed and answers on a GPU are not shown by this. FILL IN what you saw.",
+        "### The change",
+        f"```diff\n{change.rstrip()}\n```",
+    ]
+    related = [source for source in row.sources if "https://" in source]
+    if related:
+        parts += ["### Related", "\n".join(f"- {source}" for source in related)]
+    return "\n\n".join(parts) + "\n"
+
+
 def _dumped(verdicts: Sequence[KernelVerdict]) -> list[dict[str, Any]]:
     return [verdict.model_dump(mode="json") for verdict in verdicts]
 

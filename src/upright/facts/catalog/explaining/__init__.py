@@ -49,6 +49,7 @@ def _all(name: str) -> Iterator[Explanation]:
     yield from names.fields(name)
     yield from names.explain_compute_capability(name)
     yield from names.engines(name)
+    yield from names.citations(name)
     yield from names.lines(name)
 
 

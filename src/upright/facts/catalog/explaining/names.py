@@ -15,6 +15,12 @@ from upright.facts.catalog.recorded_flags import recorded_versions, versions_tak
 from upright.facts.catalog.rows.base import Row
 from upright.facts.records.fields import FieldPlace, find_fields
 
+_REFERENCE = re.compile(
+    r"(?:https://github\.com/)?(?P<repository>(?:[\w.-]+/)?[A-Za-z][\w.-]*?)"
+    r"(?:/(?:issues|pull|discussions)/|\s*(?:PR|pull request|issue)?\s*#)(?P<number>\d{1,7})",
+    re.IGNORECASE,
+)
+"""`sglang#16975`, `SGLang PR #16975`, `vllm-project/vllm#31936` or the address."""
 _CAPABILITY = re.compile(r"(?:sm[_-]?|compute[_-]?)?(\d{1,2})[._]?(\d)[af]?", re.IGNORECASE)
 
 
@@ -134,6 +140,39 @@ def lines(name: str, parts: bool = False) -> Iterator[Explanation]:
     for row in catalog.failures():
         if (row.where == "part") == parts and row.matches(name):
             yield explain_row("failures", row)
+
+
+def citations(name: str) -> Iterator[Explanation]:
+    """An issue or a pull request: the rows that cite it."""
+    if (reference := _REFERENCE.fullmatch(name)) is None:
+        return
+    repository, number = reference["repository"].lower(), reference["number"]
+    place = re.compile(
+        rf"https://github\.com/(?P<where>[\w./-]*\b{re.escape(repository)}/(?:issues|pull|discussions)/{number})\b",
+        re.IGNORECASE,
+    )
+    found = [
+        (kind, row, cited["where"])
+        for kind in KINDS
+        if kind != "measurements"
+        for row in rows_mentioning(kind, number).values()
+        if (cited := place.search(row.model_dump_json()))
+    ]
+    if found:
+        yield Explanation(
+            kind="issue or pull request",
+            name=f"{repository}#{number}",
+            what=f"Cited by {len(found)} row{'s' if len(found) > 1 else ''} of the catalogue.",
+            parts=tuple((row.id, _row_line(kind, row)) for kind, row, _ in found),
+            see=tuple(row.id for _, row, _ in found),
+            sources=(f"https://github.com/{found[0][2]}",),
+        )
+
+
+def _row_line(kind: str, row: Row) -> str:
+    """What a row is about, in its own words."""
+    explained = explain_row(kind, row)
+    return f"{explained.kind}: {explained.title or explained.what}"
 
 
 def every_name() -> Iterator[str]:

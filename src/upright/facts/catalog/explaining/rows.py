@@ -35,7 +35,7 @@ def explain_row(kind: str, row: Row) -> Explanation:
     made = make(row)
     return Explanation(
         **{
-            "kind": kind.rstrip("s"),
+            "kind": kind.removesuffix("es") if kind.endswith("ches") else kind.rstrip("s"),
             "name": row.id,
             "grade": row.grade,
             "sources": row.sources,
