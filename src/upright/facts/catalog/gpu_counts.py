@@ -48,13 +48,13 @@ def boxes_counted(
     name: str, box: Callable[[str], BoxRow | None], gpu: Callable[[str], GpuRow | None]
 ) -> tuple[int, str] | None:
     """How many, and the name of one: of a box that a row describes, or of a GPU that is a machine of its own."""
-    match = _NAME.fullmatch(name)
-    if match is None or int(match[1]) < 2 or box(name) is not None:
+    count, machine = counted(name)
+    if count < 2 or box(name) is not None:
         return None
-    if (one := box(match[2])) is not None:
-        return int(match[1]), one.id
-    soldered = gpu(match[2])
-    return (int(match[1]), f"1x-{soldered.id}") if soldered is not None and soldered.unified_memory else None
+    if (one := box(machine)) is not None:
+        return count, one.id
+    soldered = gpu(machine)
+    return (count, f"1x-{soldered.id}") if soldered is not None and soldered.unified_memory else None
 
 
 def _shared_memory(gpu: GpuRow) -> Fact | None:
