@@ -108,6 +108,26 @@ def _drip(peer: Peer) -> None:
     peer.forever(b" ", _STEP_SECONDS)
 
 
+def _byte_a_second(peer: Peer) -> None:
+    peer.send(JSON + b"\r\n")
+    peer.forever(b" ", 1.0)
+
+
+def _hangs_after_headers(peer: Peer) -> None:
+    peer.send(EVENTS + b"\r\n")
+    peer.wait()
+
+
+def _unavailable(peer: Peer) -> None:
+    peer.send(b"HTTP/1.1 503 Loading\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+
+
+def _slow_then_fast(peer: Peer) -> None:
+    """Nothing for two seconds, then a stream faster than anybody asked for, without end."""
+    peer.stop.wait(2.0)
+    _pieces_forever(peer)
+
+
 def _slow_head(peer: Peer) -> None:
     peer.send(OK + b"X-Slow: ")
     peer.forever(b"a", _STEP_SECONDS)
@@ -234,10 +254,32 @@ BEHAVIOURS: dict[str, Behaviour] = {
 }
 
 
+SLOW_OR_HOSTILE = (
+    "byte a second", "endless line", "half open", "hangs after headers", "gigantic header", "comments", "reset",
+    "unavailable", "slow then fast", "too short", "redirect loop", "pieces forever",
+)  # fmt: skip
+"""Twelve that a budget must end, each for a reason of its own."""
+
+
+def _well(peer: Peer) -> None:
+    """Answers whole questions, and counts a token a word."""
+    body = peer.request.partition(b"\r\n\r\n")[2]
+    asked = json.loads(body) if body else {}
+    words = " ".join(str(message.get("content")) for message in asked.get("messages", ()))
+    text = str(asked.get("content", ""))
+    usage = {"prompt_tokens": 3 + len(words.split()), "completion_tokens": 1, "total_tokens": 4 + len(words.split())}
+    peer.told({**ANSWER, "usage": usage, "tokens": [1] * len(text.split())})
+
+
 @contextmanager
-def hostile(behaviour: str) -> Iterator[str]:
-    """The address of a server that does this to every request."""
-    stop, behave = threading.Event(), BEHAVIOURS[behaviour]
+def hostile(behaviour: str, *, to_streams: bool = False) -> Iterator[str]:
+    """The address of a server that does this to every request; or only to streams, and answers others well."""
+    stop, ill = threading.Event(), BEHAVIOURS[behaviour]
+
+    def behave(peer: Peer) -> None:
+        well = to_streams and re.search(rb'"stream": ?true', peer.request) is None
+        (_well if well else ill)(peer)
+
     listener = socket.create_server(("127.0.0.1", 0), backlog=32)
     listener.settimeout(0.1)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -27,11 +29,15 @@ from tests.accuracy.invariants import (
     violations,
     words,
 )
+from tests.conftest import TINY_FOLDER
 from tests.sparse_models import K2_KEYS, k2_gguf_tensors, write_gguf
 from upright.app.pages.plan_page import plan_page
 from upright.facts import catalog
+from upright.facts.catalog.rows.model import ModelRow
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Plan
+from upright.models.deriving.catalogue_models import records
+from upright.models.reading.contradictions import contradictions
 from upright.planning.choosing.configurations import Configurations
 from upright.planning.requests.library import artifact_choice_for, box_record
 
@@ -128,6 +134,40 @@ def test_eight_bytes_are_no_model(name: str, tmp_path: Path) -> None:
     write_gguf(tmp_path / "tiny.gguf", K2_KEYS, [(name, "F32", (2,))])
     best = upright.plan(upright.read(str(tmp_path / "tiny.gguf")), "8x-rtx-pro-6000-server")[0]
     assert [objection.code for objection in best.objections] == ["tensors-missing"]
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"block_count": 12}, "claims 12 layers, and there are tensors of 49 more"),
+    ({"expert_count": 6144}, "its experts have"),
+    ({"embedding_length": 7168 * 8}, "its embedding has"),
+], ids=str)  # fmt: skip
+def test_what_a_header_promises_is_held_against_its_tensors(change: dict[str, int], said: str, tmp_path: Path) -> None:
+    """Before, each of these was planned as it was claimed."""
+    model = _sparse(tmp_path / "claims.gguf", **change)
+    best = upright.plan(model, "8x-rtx-pro-6000-server")[0]
+    assert [objection.code for objection in best.objections] == ["tensors-missing"]
+    assert said in best.objections[0].message
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"num_hidden_layers": 400}, "claims 400 layers, and of "),
+    ({"vocab_size": 163_840, "hidden_size": 7168}, "and its embedding alone would have 1,174,405,120"),
+], ids=str)  # fmt: skip
+def test_safetensors_are_held_against_their_configuration(change: dict[str, int], said: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(TINY_FOLDER, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **change}))
+    model = upright.read(str(folder))
+    assert said in contradictions(model)[0]
+    assert not upright.plan(model, "8x-rtx-pro-6000-server")[0].fits
+
+
+def test_no_whole_model_contradicts_itself() -> None:
+    """Every build of the catalogue, as its configuration derives it."""
+    for row in cast("dict[str, ModelRow]", catalog.rows("models")).values():
+        for model in records(row):
+            assert contradictions(model.model_copy(update={"basis": "read"})) == (), model.name
 
 
 def test_a_whole_file_is_planned(tmp_path: Path) -> None:

@@ -144,6 +144,7 @@ UNREACHED = rf"no connection to \S+ \({LATE}\), 2 times in a row"
 STALLED = r"stalled: nothing of an answer for 0\.3 s"
 LENGTHY = r"sent more than 1\.07 MB"
 LOADED_TOO_LONG = r"too long: more than 1\.07 MB"
+DROPPED_LATE = rf"the connection dropped \({LATE}\)"
 CLOSED = r"cannot be reached: it closes the connection"
 NO_EVENTS = r"sent no stream of events: "
 NO_STREAM = r"no stream: "
@@ -163,6 +164,10 @@ NAMED: dict[str, tuple[str, str, str, str]] = {
     "empty events forever": BY_BYTES_OR_TIME,
     "comments": (LATE, LATE, STALLED, f"{SLOW_LISTING}|{UNREACHED}"),
     "drip": (LATE, LATE, STALLED, f"{SLOW_LISTING}|{UNREACHED}"),
+    "byte a second": (LATE, LATE, STALLED, DROPPED_LATE),
+    "hangs after headers": (LATE, LATE, STALLED, DROPPED_LATE),
+    "slow then fast": (LATE, LATE, STALLED, f"{SLOW_LISTING}|{UNREACHED}"),
+    "unavailable": (r"answered HTTP 503", r"answered HTTP 503", r"HTTP 503", r"answers 503, 2 times"),
     "slow head": (LATE, LATE, STALLED, UNREACHED),
     "half open": (LATE, LATE, STALLED, UNREACHED),
     "continues forever": (LATE, LATE, f"{STALLED}|{LOADED_TOO_LONG}", UNREACHED),

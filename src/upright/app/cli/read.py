@@ -27,12 +27,15 @@ def command(source: str, layers: bool, output: Output) -> None:
     """
     from upright.app.pages.model_page import model_page
     from upright.models.reading import Traffic, read
+    from upright.models.reading.contradictions import contradictions
 
     traffic = Traffic()
     model = read(source, traffic=traffic, progress=_show_progress if sys.stderr.isatty() else None)
     output.answer(model, lambda console: model_page(model, console, layers))
     _say_traffic(model, traffic)
     output.next("plan", source)
+    if contradictions(model):
+        output.no()
 
 
 def _show_progress(done: int, of: int) -> None:

@@ -43,6 +43,8 @@ _SHORT = {"total tok/s": "total", "peak tok/s": "peak", "mean TTFT": "TTFT", "me
 def benchmark_page(console: Console, record: Benchmark) -> None:
     view = sweep(record, draw=False)
     console.print(Text.assemble((record.title, "bold"), f"  {record.workload}: {record.about}"))
+    for letter, name in record.subjects.items():
+        console.print(Text(f"  {letter}: {name}", style="dim"))
     if view.lines:
         table = Table(box=None, pad_edge=False, header_style="dim")
         for heading in view.headings:
@@ -60,6 +62,11 @@ def benchmark_page(console: Console, record: Benchmark) -> None:
         console.print(Text(f"  not measured, {shape_words(left_out.shape)}: {left_out.reason}", style="dim"))
     if record.finding:
         console.print(Text(record.finding, style="bold"))
+    if len(record.subjects) == 2:
+        from upright.proof.benchmark.bench import compared_subjects
+
+        for sentence in compared_subjects(record.cells, {letter: letter for letter in record.subjects})[1:]:
+            console.print(Text(f"  {sentence}"))
     console.print(Text(view.generator, style="dim"))
 
 

@@ -17,6 +17,7 @@ from upright.proof.ladder.estimating import ScheduledGroup, total_seconds
 _COLOURS = {
     "passed": "green", "failed": "red", "wrong": "yellow", "unsupported": "yellow", "kept": "green",
     "stepped back": "yellow", "stands": "green", "stands, but the model is weak": "yellow", "does not stand": "red",
+    "not known": "yellow",
 }  # fmt: skip
 _WEAK_OR_BROKEN = (
     "weak, or served wrongly? A comparison tells: prove --reference,",
@@ -30,7 +31,8 @@ def evidence_page(console: Console, evidence: Evidence) -> None:
     engine = " ".join(filter(None, (evidence.engine, evidence.engine_version))) or "an unknown engine"
     headline = (evidence.headline, _COLOURS[evidence.headline])
     reached = evidence.reached or "nothing"
-    console.print(Text.assemble(f"{evidence.deployment} ", headline, f", up to {reached}, on {engine}"))
+    how_far = f"up to {reached}" if evidence.headline != "not known" else "the budget ended before it answered"
+    console.print(Text.assemble(f"{evidence.deployment} ", headline, f", {how_far}, on {engine}"))
     _print_halves(console, evidence)
     table = Table(box=None, pad_edge=False, header_style="dim")
     rows = [_row(evidence, rung) for rung in evidence.rungs]

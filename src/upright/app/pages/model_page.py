@@ -31,9 +31,12 @@ def model_page(model: Model, console: Console, layers: bool) -> None:
     from rich.text import Text
 
     from upright.base.units import format_memory, format_parameters, format_size
+    from upright.models.reading.contradictions import contradictions
 
     weights = f"{format_size(model.tensor_bytes)} ({format_memory(model.tensor_bytes)}) of weights"
     console.print(Text.assemble((model.name, "bold"), f"  {weights}, {format_parameters(model.parameters)} parameters"))
+    for sentence in contradictions(model):
+        console.print(Text(f"  contradiction: {sentence}", style="red"), soft_wrap=True)
     for label, text in _facts(model):
         console.print(f"  {label:<13}{' ' if len(label) > 12 else ''}{text}", soft_wrap=True, markup=False)
     console.print()

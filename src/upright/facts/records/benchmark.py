@@ -346,5 +346,5 @@ class Benchmark(Record):
 
     @property
     def clean(self) -> bool:
-        """Whether every request of every cell succeeded."""
-        return bool(self.cells) and not any(cell.failed or not cell.complete for cell in self.cells)
+        """Whether every cell has answers, and no request of it failed."""
+        return bool(self.cells) and all(cell.succeeded and cell.complete and not cell.failed for cell in self.cells)

@@ -10,7 +10,11 @@ from upright.facts.records.names import SafeName
 
 Verdict = Literal["passed", "failed", "wrong", "unsupported", "skipped"]
 """Failed is the engine's fault, or may be; wrong is a sound answer of a model that may not know the right one."""
-Headline = Literal["stands", "stands, but the model is weak", "does not stand"]
+Headline = Literal["stands", "stands, but the model is weak", "does not stand", "not known"]
+AFTER_LEFT_OUT = "comes after a shorter one that was left out"
+CUT_OFF = "cut off at the end of the budget"
+TOO_DEAR = "of the budget are left"
+"""The reason, or how it ends, of what was skipped for the budget."""
 NOT_RUN = "not run: "
 """How the reason begins of a check that this machine could not make, whatever the answer was; it is skipped."""
 
@@ -58,6 +62,12 @@ class Observation(Entry):
     """The guard that found the answer broken, whatever was asked; None if a rule did, or nothing was wrong."""
     measured: dict[str, float] = Field(default_factory=dict)
     """Figures of this answer: tokens as the server counted them, rates, how full the cache was."""
+
+    @property
+    def left_out(self) -> bool:
+        """Whether it was skipped for the budget, and not for what it is."""
+        reason = self.reason
+        return self.verdict == "skipped" and (reason == AFTER_LEFT_OUT or reason.endswith((CUT_OFF, TOO_DEAR)))
 
 
 class Climb(Entry):
@@ -138,7 +148,15 @@ class Evidence(Record):
     def passed(self) -> bool:
         """True if it serves: something was checked and nothing failed. Whether the model is able is asked apart."""
         verdicts = {observation.verdict for observation in self.observations}
-        return "passed" in verdicts and "failed" not in verdicts
+        return "passed" in verdicts and "failed" not in verdicts and not self.unanswered
+
+    @property
+    def unanswered(self) -> bool:
+        """True if the budget ended before a single answer of the model was seen: that it listens is no verdict."""
+        return any(observation.left_out for observation in self.observations) and not any(
+            observation.verdict in ("passed", "wrong") and observation.measured.get("completion_tokens")
+            for observation in self.observations
+        )
 
     @property
     def able(self) -> bool:
@@ -149,7 +167,7 @@ class Evidence(Record):
     def headline(self) -> Headline:
         """The one verdict that people read."""
         if not self.passed:
-            return "does not stand"
+            return "not known" if self.unanswered and self.fault is None else "does not stand"
         return "stands" if self.able else "stands, but the model is weak"
 
     @property

@@ -9,6 +9,7 @@ from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, KvCache, Note, Objection, Plan
 from upright.models.deriving.named_builds import is_build_by_name
+from upright.models.reading.contradictions import contradictions
 from upright.planning.choosing.rule import NOT_KNOWN, NOT_UNDERSTOOD
 from upright.planning.memory.overhead import overheads
 
@@ -96,18 +97,10 @@ def without_promises(done: Plan, model: Model) -> Plan:
 
 def incomplete_objection(model: Model) -> Objection | None:
     """A header that claims more than its tensors are: no engine loads that, and its size says nothing."""
-    if model.basis != "read":
+    against = contradictions(model)
+    if not against:
         return None
-    shape = model.architecture
-    held = {line.layer for line in model.weights if line.layer is not None and line.group not in ("vision", "draft")}
-    missing = len(set(range(shape.layers)) - held)
-    if missing and held and not model.unknown:
-        message = f"its header claims {shape.layers:,} layers, and of {missing:,} of them there is no tensor"
-    elif model.parameters < (table := shape.vocabulary_size * shape.hidden_size):
-        message = f"its tensors have {model.parameters:,} weights, and its embedding alone would have {table:,}"
-    else:
-        return None
-    return Objection(code="tensors-missing", message=f"{model.name} is not whole: {message}")
+    return Objection(code="tensors-missing", message=f"{model.name} is not whole: {'; '.join(against)}")
 
 
 def not_understood_words(done: Plan, model: Model) -> str:

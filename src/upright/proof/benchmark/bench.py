@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from upright.base import bounds, units
 from upright.base.errors import EndpointError, UsageError
-from upright.facts.records.benchmark import Benchmark, Shape, Skipped
+from upright.facts.records.benchmark import Benchmark, Cell, SelfTest, Shape, Skipped
 from upright.facts.records.box import Box
 from upright.facts.records.loading import load
 from upright.facts.records.model import Model
@@ -16,8 +18,10 @@ from upright.facts.store import DeploymentDir, write_atomically
 from upright.planning.requests.calibration import measurement_plan
 from upright.planning.speed.campaign import REQUESTS_EACH
 from upright.proof.benchmark.cell import BenchSubject
+from upright.proof.benchmark.comparison import compare, comparison_sentences
 from upright.proof.benchmark.endpoints import KnownEndpoint
 from upright.proof.benchmark.prompts import gauge
+from upright.proof.benchmark.rows import rows
 from upright.proof.benchmark.search import search
 from upright.proof.benchmark.selftest import self_test
 from upright.proof.benchmark.server import Server
@@ -29,6 +33,8 @@ from upright.serving.endpoint.metrics import read_metrics
 
 _CONTEXT = 32_768
 """Of an endpoint that does not say (assumed)."""
+_SELF_TEST_SECONDS, _MOST_OF_BUDGET = 3.0, 0.1
+"""What a test of the generator takes, and the part of a budget that it may have."""
 LETTERS = "abcdefgh"
 """What the compared are called in cells and tables."""
 
@@ -55,21 +61,19 @@ def bench(
     *,
     test: bool = True,
 ) -> Benchmark:
-    """Measure one endpoint, or several in turns; every cell is on the disk before the next begins."""
-    watch = watch or SweepWatch()
+    """Measure one endpoint, or several in turns; every cell is on the disk before the next begins. The budget runs from
+    the first question on, whatever the peer does."""
+    watch, began = watch or SweepWatch(), time.monotonic()
     asked = planned_cells(_traced(asked, known), directory)
-    subjects = [subject(endpoint, letter, asked.question) for endpoint, letter in zip(known, LETTERS, strict=False)]
-    asked, skipped = _within(asked, known, [_pool_tokens(endpoint) for endpoint in known])
+    with contextlib.nullcontext() if asked.budget_seconds is None else bounds.time_limit(asked.budget_seconds):
+        subjects = [subject(endpoint, letter, asked.question) for endpoint, letter in zip(known, LETTERS, strict=False)]
+        asked, skipped = _within(asked, known, [_pool_tokens(endpoint) for endpoint in known])
     about = [
         part for endpoint in known for part in (endpoint.target.base_url, endpoint.target.model, endpoint.recipe or "")
     ]
-    course = begin(asked, directory, about, watch)
+    course = begin(asked, directory, about, watch, began)
     course.skipped += skipped
-    tested = None
-    if test and asked.shapes:
-        most = max(shape.concurrency for shape in asked.shapes)
-        watch.tell(f"testing the generator itself with {most} streams")
-        tested = self_test(most)
+    tested = _tested(asked, watch) if test and asked.shapes else None
     finding = None
     if asked.workload.search is None:
         whole = sweep(course, subjects)
@@ -85,6 +89,8 @@ def bench(
     else:
         whole, findings = search(course, subjects)
         finding = _joined(findings, known)
+    if len(known) == 2:
+        finding = " ".join(filter(None, (finding, compared_subjects(course.cells, _names(known))[0])))
     if whole:
         course.finish()
     first = known[0]
@@ -95,6 +101,16 @@ def bench(
     )  # fmt: skip
     save_benchmark(directory, record)
     return record
+
+
+def _tested(asked: SweepRequest, watch: SweepWatch) -> SelfTest | None:
+    """The generator itself, where the budget has time for that."""
+    if asked.budget_seconds is not None and asked.budget_seconds * _MOST_OF_BUDGET < _SELF_TEST_SECONDS:
+        watch.tell(f"the generator itself is not tested: {units.format_duration(asked.budget_seconds)} are for cells")
+        return None
+    most = max(shape.concurrency for shape in asked.shapes)
+    watch.tell(f"testing the generator itself with {most} streams")
+    return self_test(most)
 
 
 def _traced(asked: SweepRequest, known: Sequence[KnownEndpoint]) -> SweepRequest:
@@ -116,6 +132,13 @@ def _traced(asked: SweepRequest, known: Sequence[KnownEndpoint]) -> SweepRequest
         row = row.model_copy(update={"about": f"{trace.title} (agent-trace {trace.digest[:12]})"})
     agents = sorted({min(count, trace.agents) for count in counts})
     return replace(asked, workload=row, trace=trace, shapes=tuple(trace_shape(trace, count) for count in agents))
+
+
+def compared_subjects(cells: Iterable[Cell], names: dict[str, str]) -> list[str]:
+    """Which of the two is better, by how much and how sure that is, in sentences: the sum first."""
+    measured = rows(cells)
+    first, second = ([row for row in measured if row.subject == letter] for letter in ("a", "b"))
+    return comparison_sentences(compare(first, second), names)
 
 
 def _joined(findings: dict[str, str], known: Sequence[KnownEndpoint]) -> str | None:

@@ -128,7 +128,6 @@ def _cell(
     output, prompt = sum(tally.output), sum(tally.prompt)
     seconds = tally.seconds
     per_second = 1 / seconds if seconds else 0.0
-    whole_seconds = [count for second, count in tally.by_second.items() if second < int(seconds)]
     sane, complaint_counts = _guarded(tally)
     return Cell(
         run=place.run, workload=place.workload, subject=subject.letter, recipe=subject.recipe, repeat=place.repeat,
@@ -143,7 +142,7 @@ def _cell(
         itl_seconds=tally.gaps.spread(), late_seconds=spread_of(tally.late),
         output_tokens_per_second=output * per_second, total_tokens_per_second=(output + prompt) * per_second,
         requests_per_second=tally.succeeded * per_second,
-        peak_tokens_per_second=max(whole_seconds, default=None),
+        peak_tokens_per_second=tally.peak_tokens_per_second(),
         good_percent=_good_percent(tally, promise),
         engine=view, complaints=complaint_counts, sampled=sane, complete=not flight.gone, samples=tally.clocked(),
         machine=Machine(

@@ -67,6 +67,8 @@ def search(course: SweepRun, subjects: Sequence[BenchSubject]) -> tuple[bool, di
     walks = [SubjectSearch(subject, looking_for(course)) for subject in subjects]
     for walk in walks:
         walk.begin()
+    steps = max((walk.trial.steps_left for walk in walks if walk.trial is not None), default=0)
+    course.tell_division(len(walks) * steps * course.asked.repeats, " or more")
     exclusive = any(subject.enter for subject in subjects)
     while active := [walk for walk in walks if walk.trial is not None]:
         if not _step(course, active[:1] if exclusive else active):
@@ -100,7 +102,8 @@ def _taken(course: SweepRun, walk: SubjectSearch, repeat: int, of: int) -> bool:
     done = of * (trial.number * repeats + repeat - 1)
     course.watch.on_cell(walk.subject, trial.shape, repeat, done, of * _cells(course))
     left = of * (trial.steps_left * repeats - (repeat - 1))
-    walk.cells.append(course.take(walk.subject, trial.shape, repeat, left=left))
+    ahead = of * (trial.steps_left - 1)
+    walk.cells.append(course.take(walk.subject, trial.shape, repeat, left=left, ahead=ahead))
     return walk.cells[-1].complete
 
 
@@ -110,6 +113,8 @@ def _knee(course: SweepRun) -> Search:
     for step, shape in enumerate(shapes):
         row = yield SearchStep(shape, step, min(4, len(shapes) - step))
         below = shapes[step - 1].concurrency if step else 0
+        if row.marked and len(shapes) == 1:
+            return f"at {shape.concurrency} at once {_unclean(row)}; a knee needs more than one concurrency"
         if row.marked:
             return _knee_unclean(row, below, before)
         now = _mean(row, "output")
@@ -119,6 +124,8 @@ def _knee(course: SweepRun) -> Search:
         before = now
     if before is None:
         return None
+    if len(shapes) == 1:
+        return f"{before:,.0f} tok/s at {shapes[0].concurrency} at once; a knee needs more than one concurrency"
     return f"no knee up to {shapes[-1].concurrency} at once: {before:,.0f} tok/s and still growing"
 
 

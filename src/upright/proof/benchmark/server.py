@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 import httpx2
 
-from upright.base import bounds
+from upright.base import bounds, units
 from upright.base.errors import EndpointError
 from upright.proof.benchmark.load import LoadTarget, Message
 
@@ -78,10 +79,12 @@ class Server:
     def _ask(self, messages: list[Message], target: LoadTarget) -> tuple[int, Any]:
         content = target.request(messages, 1).partition(b"\r\n\r\n")[2]
         body = {name: parameter for name, parameter in json.loads(content).items() if name != "stream_options"}
+        began = time.monotonic()
         try:
             status, content = self._exchanged("POST", target.path, self._patience, {**body, "stream": False})
         except (httpx2.TimeoutException, bounds.OverdueError):
-            raise EndpointError(f"{target.base_url} did not answer in {self._patience:g} s") from None
+            waited = units.format_duration(time.monotonic() - began)
+            raise EndpointError(f"{target.base_url} did not answer in {waited}") from None
         except bounds.ExceededError as error:
             raise EndpointError(f"{target.base_url} {error}") from None
         except httpx2.HTTPError as error:

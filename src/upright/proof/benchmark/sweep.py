@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from upright.base import bounds, units
 from upright.base.errors import UsageError
 from upright.facts.records.base import canonical
 from upright.facts.records.benchmark import OUT_OF_TIME, Benchmark, Cell, Finished, SelfTest, Shape, Skipped, Started
@@ -36,6 +38,10 @@ from upright.proof.benchmark.workload import workload as named
 
 _LEAST_BOX_SECONDS = 2.0
 """A cell is measured for at least so long, whatever its warm-up took, or it is not begun."""
+_LONGER, _LEAST_LONGER = 2.0, 1.5
+"""A cell whose time box cut requests is measured again with so many times the time; with less it is left as it is."""
+_LAST_PAGE_SECONDS = 1.0
+"""For what is read of an engine when a load has ended."""
 _WARM_SHARE = 0.2
 """Of a cell's time, for each of the two steps of its warm-up at most."""
 
@@ -99,9 +105,13 @@ class SweepRun:
     """Which subject was made to run last, where only one can."""
     fallen: dict[str, str] = field(default_factory=dict)
     """Subjects that could not be measured, and why; the others went on."""
+    needed: dict[tuple[str, Shape], float] = field(default_factory=dict)
+    """Seconds that a cell turned out to need, where its first box was too small."""
 
-    def take(self, subject: BenchSubject, shape: Shape, repeat: int, *, left: int) -> Cell:
-        """The cell from the disk, or measured now; `left` is how many come, this one included."""
+    def take(self, subject: BenchSubject, shape: Shape, repeat: int, *, left: int, ahead: int = 0) -> Cell:
+        """The cell from the disk, or measured now; `left` is how many come, this one included, and `ahead` how many
+        are still to be measured for the first time. What its time box cut is measured again in a longer one, as far as
+        that leaves those their time: fewer repeats say more than cells that are cut."""
         place = CellPlace(self.run, self.asked.workload.name, repeat, self.asked.seed, self.taken_up)
         remembered = self.known.get((subject.letter, _key(self.asked.workload.name, shape, subject), repeat))
         if remembered is not None:
@@ -109,20 +119,43 @@ class SweepRun:
             self.watch.on_done(remembered, True)
             return remembered
         self._enter(subject)
-        box, began = self._box_seconds(shape, left), time.monotonic()
-        warmth = (subject.letter, shape.concurrency, shape.prompt_tokens)
-        if warmth not in self.warm:
-            warm_up(subject, shape, seconds=None if box is None else _WARM_SHARE * box)
-            self.warm.add(warmth)
-        left_seconds = None if box is None else max(_LEAST_BOX_SECONDS, box - (time.monotonic() - began))
-        cell = measure(
-            subject, shape, place, seconds=left_seconds, promise=self.asked.promise,
-            patience_seconds=self.asked.patience_seconds, on_tick=self.watch.on_tick, trace=self.asked.trace,
-        )  # fmt: skip
+        usual = box = self._box_seconds(shape, left)
+        if box is not None:
+            box = max(box, min(self.needed.get((subject.letter, shape), 0.0), self._remaining_seconds() or 0.0))
+        cell = self._measured(subject, shape, place, box)
+        while cell.unfinished and cell.complete and box is not None and usual is not None:
+            spare = (self._remaining_seconds() or 0.0) - ahead * usual
+            if spare < _LEAST_LONGER * box:
+                break
+            box = self.needed[subject.letter, shape] = min(_LONGER * box, spare)
+            words = f"{cell.unfinished:,} of {cell.sent:,} requests were cut: measured again for up to"
+            self.watch.tell(f"{words} {units.format_duration(box)}")
+            cell = self._measured(subject, shape, place, box)
         self.directory.append(cell)
         self.cells.append(cell)
         self.watch.on_done(cell, False)
         return cell
+
+    def _measured(self, subject: BenchSubject, shape: Shape, place: CellPlace, box: float | None) -> Cell:
+        """Warmed up once, in a part of the first box."""
+        began = time.monotonic()
+        warmth = (subject.letter, shape.concurrency, shape.prompt_tokens)
+        if warmth not in self.warm:
+            warm_up(subject, shape, seconds=None if box is None else _WARM_SHARE * box)
+            self.warm.add(warmth)
+        seconds = None if box is None else max(_LEAST_BOX_SECONDS, box - (time.monotonic() - began))
+        with nullcontext() if seconds is None else bounds.time_limit(seconds + _LAST_PAGE_SECONDS):
+            return measure(
+                subject, shape, place, seconds=seconds, promise=self.asked.promise,
+                patience_seconds=self.asked.patience_seconds, on_tick=self.watch.on_tick, trace=self.asked.trace,
+            )  # fmt: skip
+
+    def tell_division(self, cells: int, more: str = "") -> None:
+        """What each cell may take of the budget."""
+        if self.asked.budget_seconds is not None and cells:
+            each = units.format_duration(max(_LEAST_BOX_SECONDS, (self._remaining_seconds() or 0.0) / cells))
+            budget = units.format_duration(self.asked.budget_seconds)
+            self.watch.tell(f"{budget} for {cells} cells{more}: about {each} for each")
 
     def _enter(self, subject: BenchSubject) -> None:
         """Make it the one that runs; a start takes what it takes, and none of it from the budget."""
@@ -166,8 +199,16 @@ class SweepRun:
         self.directory.append(Finished(run=self.run, at=_now()))
 
 
-def begin(asked: SweepRequest, directory: DeploymentDir, about: Sequence[str], watch: SweepWatch) -> SweepRun:
-    """A new run, or the one that was cut off: `about` names what is measured, such as recipe digests."""
+def begin(
+    asked: SweepRequest,
+    directory: DeploymentDir,
+    about: Sequence[str],
+    watch: SweepWatch,
+    since: float | None = None,
+) -> SweepRun:
+    """A new run, or the one that was cut off: `about` names what is measured, such as recipe digests. The budget runs
+    `since` then (monotonic)."""
+    since = time.monotonic() if since is None else since
     digest = hashlib.sha256(
         canonical(
             [
@@ -186,10 +227,10 @@ def begin(asked: SweepRequest, directory: DeploymentDir, about: Sequence[str], w
             if cell.run == runs[-1].run and cell.complete
         }
         watch.tell(f"going on with the run of {runs[-1].at[:19]}: {len(known)} cells are there")
-        return SweepRun(asked, directory, runs[-1].run, runs[-1].at, watch, known, _now())
+        return SweepRun(asked, directory, runs[-1].run, runs[-1].at, watch, known, _now(), began=since)
     started = Started(run=f"{digest}-{len(runs) + 1}", asked=digest, workload=asked.workload.name, at=_now())
     directory.append(started)
-    return SweepRun(asked, directory, started.run, started.at, watch)
+    return SweepRun(asked, directory, started.run, started.at, watch, began=since)
 
 
 def sweep(course: SweepRun, subjects: Sequence[BenchSubject]) -> bool:
@@ -199,6 +240,8 @@ def sweep(course: SweepRun, subjects: Sequence[BenchSubject]) -> bool:
     A subject that falls when its turn comes is left out, and the others go on.
     """
     order = list(_order(course.asked, subjects))
+    course.tell_division(len(order))
+    seen: set[tuple[str, Shape]] = set()
     for done, (subject, shape, repeat) in enumerate(order):
         if subject.letter in course.fallen:
             continue
@@ -207,8 +250,10 @@ def sweep(course: SweepRun, subjects: Sequence[BenchSubject]) -> bool:
         if course.is_over(shape):
             continue
         course.watch.on_cell(subject, shape, repeat, done, len(order))
+        seen.add((subject.letter, shape))
+        ahead = len({(other.letter, further) for other, further, _ in order[done:]} - seen)
         try:
-            complete = course.take(subject, shape, repeat, left=len(order) - done).complete
+            complete = course.take(subject, shape, repeat, left=len(order) - done, ahead=ahead).complete
         except SubjectFailedError as error:
             course.fall(subject, error.message)
             continue

@@ -9,10 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from upright.base import units
+from upright.facts.records.evidence import AFTER_LEFT_OUT, TOO_DEAR
 
-AFTER_LEFT_OUT = "comes after a shorter one that was left out"
-CUT_OFF = "cut off at the end of the budget"
-_LEFT = "of the budget are left"
 THOUGHT_TOKENS = 400
 """What thinking adds to an answer, until it is measured (assumed)."""
 
@@ -188,12 +186,7 @@ def _chosen(groups: Sequence[Group], rates: Rates, budget_seconds: float | None)
 
 
 def unaffordable(seconds: float, left_seconds: float) -> str:
-    return f"needs about {units.format_duration(seconds)}, and {units.format_duration(max(left_seconds, 0))} {_LEFT}"
-
-
-def is_left_out(reason: str) -> bool:
-    """Whether a question was skipped for the budget; else for what it is."""
-    return reason == AFTER_LEFT_OUT or reason.endswith((_LEFT, CUT_OFF))
+    return f"needs about {units.format_duration(seconds)}, and {units.format_duration(max(left_seconds, 0))} {TOO_DEAR}"
 
 
 def witnessed_total(schedule: Iterable[ScheduledGroup]) -> float | None:

@@ -12,7 +12,7 @@ from upright.facts.records.base import upgrade_content
 from upright.facts.records.evidence import Climb, Evidence, Observation, Step
 from upright.facts.store import DeploymentDir
 from upright.facts.store.journal import lines
-from upright.proof.ladder.estimating import EarlierTiming, is_left_out
+from upright.proof.ladder.estimating import EarlierTiming
 from upright.proof.ladder.ladder import Listener, climb
 from upright.proof.ladder.rung import ProofOptions, ProofTarget
 from upright.serving.endpoint.client import Endpoint
@@ -90,7 +90,7 @@ def _timed(seen: Sequence[Observation]) -> Iterator[tuple[str, EarlierTiming]]:
         if wall is None or wall > 2 * spoken + _PAUSE_SECONDS:  # it was interrupted in between
             wall = spoken
         load = max((observation.measured.get("steady_seconds", 0.0) for observation in asked), default=0.0)
-        if all(observation.verdict != "skipped" or not is_left_out(observation.reason) for observation in asked):
+        if all(not observation.left_out for observation in asked):
             yield rung, EarlierTiming(len(asked), wall, load)
 
 

@@ -13,12 +13,10 @@ from itertools import groupby
 from upright.base import units
 from upright.base.errors import EndpointError, UsageError
 from upright.facts.records.deployment import Deployment
-from upright.facts.records.evidence import Evidence, Observation
+from upright.facts.records.evidence import AFTER_LEFT_OUT, CUT_OFF, Evidence, Observation
 from upright.facts.records.recipe import Recipe
 from upright.facts.records.reference import Reference
 from upright.proof.ladder.estimating import (
-    AFTER_LEFT_OUT,
-    CUT_OFF,
     EarlierTiming,
     Group,
     ProbeCost,

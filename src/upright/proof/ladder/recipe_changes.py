@@ -19,7 +19,6 @@ from upright.facts.records.deployment import COMING_UP
 from upright.facts.records.evidence import Evidence, Step
 from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.store import DeploymentDir
-from upright.proof.ladder.estimating import is_left_out
 from upright.proof.ladder.journaled import unfinished_step
 from upright.proof.ladder.long_text import lengths
 from upright.proof.ladder.prompts import PromptSet
@@ -169,11 +168,7 @@ def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> S
 
 def _left_out(evidence: Evidence) -> list[tuple[str, str]]:
     """Questions that did not fit the budget."""
-    skipped = (
-        observation
-        for observation in evidence.observations
-        if observation.verdict == "skipped" and is_left_out(observation.reason)
-    )
+    skipped = (observation for observation in evidence.observations if observation.left_out)
     return [(observation.rung, observation.probe or observation.check) for observation in skipped]
 
 

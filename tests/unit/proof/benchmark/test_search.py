@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -99,6 +100,33 @@ def test_one_that_cannot_be_started_ends_its_own_search_alone(place: DeploymentD
     assert findings["a"].startswith("the knee is at 1 at once")
     assert findings["b"] == "could not be measured: no such recipe"
     assert {left_out.reason for left_out in course.skipped} == {"b fell: no such recipe"}
+
+
+def test_one_concurrency_has_no_knee(found: Callable[..., str]):
+    words = found("knee", lambda shape, repeat: {}, concurrency=(4,))
+    assert words == "100 tok/s at 4 at once; a knee needs more than one concurrency"
+
+
+def test_what_a_time_box_cut_is_measured_again_in_a_longer_one(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch):
+    """Answers of 40 s, and 3 minutes for 3 cells three times each. Before, boxes of 20 s cut every one of them."""
+    now, said = [0.0], list[str]()
+
+    def measure(subject: BenchSubject, shape: Shape, where: CellPlace, *, seconds: float, **_: object) -> Cell:
+        now[0] += min(seconds, 40.0)
+        made = cell(subject.letter, shape.concurrency, where.repeat, 100.0, where.run)
+        cut = {"succeeded": 0, "unfinished": 1, "marks": ("cut",)} if seconds < 40 else {}
+        return made.model_copy(update={"shape": shape, "workload": where.workload, **cut})
+
+    monkeypatch.setattr(sweep, "measure", measure)
+    monkeypatch.setattr(sweep, "warm_up", lambda *_, **__: None)
+    monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    row = workload("short").model_copy(update={"concurrency": (1, 2, 4)})
+    asked = SweepRequest(row, tuple(row.shapes()), 3, budget_seconds=180, fresh=True)
+    course = begin(asked, place, (), SweepWatch(tell=said.append))
+    sweep.sweep(course, [BenchSubject(LoadTarget("http://127.0.0.1:9", "m"), TokenGauge(1, ("a",), 1))])
+    assert said[0] == "3 min 0 s for 9 cells: about 20.0 s for each"
+    assert [made.shape.concurrency for made in course.cells if not made.marks] == [1, 2]
+    assert 160 <= now[0] <= 180, "it is used, and kept"
 
 
 def test_a_repeat_whose_requests_failed_does_not_make_a_knee(found: Callable[..., str]):

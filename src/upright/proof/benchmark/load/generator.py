@@ -147,14 +147,18 @@ class _Generator:
             raise self.full
 
     async def _open(self) -> _Connection | None:
+        seconds = self.load.patience_seconds
+        if self.load.seconds is not None:
+            seconds = min(seconds, self.load.seconds + self.load.grace_seconds)
         try:
-            _, connection = await self.loop.create_connection(
-                lambda: _Connection(self), self.target.host, self.target.port, ssl=self._tls
-            )
+            async with asyncio.timeout(seconds):
+                _, connection = await self.loop.create_connection(
+                    lambda: _Connection(self), self.target.host, self.target.port, ssl=self._tls
+                )
         except OSError as error:
             self.full = self.full or out_of_files_error(error, len(self.connections))
             self.refused += 1
-            self._refusal = str(error)
+            self._refusal = str(error) or f"no connection in {seconds:.1f} s"
             return None
         self.refused = 0
         self.connections.add(connection)

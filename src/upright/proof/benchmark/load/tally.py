@@ -9,6 +9,7 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from upright.facts.records.benchmark import Samples, Spread
 
@@ -90,7 +91,8 @@ class StreamTally:
         self.drafted: int | None = None
         self.accepted: int | None = None
         self.gaps = Buckets()
-        self.by_second: defaultdict[int, float] = defaultdict(float)
+        self.by_tenth: defaultdict[int, float] = defaultdict(float)
+        """Output tokens by tenths of a second since the start."""
         self.texts: list[tuple[str, str, int]] = []
         """(text, finish reason, tokens) of sampled answers."""
         self.prompt_off = 0
@@ -128,9 +130,9 @@ class StreamTally:
             if name in usage:
                 setattr(self, name, (getattr(self, name) or 0) + usage[name])
         self.gaps.add_between(times)
-        each, began, by_second = output / len(times), self.began, self.by_second
+        each, began, by_tenth = output / len(times), self.began, self.by_tenth
         for now in times:
-            by_second[int(now - began)] += each
+            by_tenth[int(10 * (now - began))] += each
         if len(self.texts) < SAMPLES and self.succeeded % self._sample_every == 0:
             self.texts.append((text[:_TEXT_LIMIT], reason, output))
 
@@ -149,6 +151,15 @@ class StreamTally:
             ended_us=since_began(ended), pieces=tuple(self.pieces),
             prompt_tokens=tuple(self.prompt), output_tokens=tuple(self.output),
         )  # fmt: skip
+
+    def peak_tokens_per_second(self) -> float | None:
+        """Of any second, or of the whole, which is a stretch of a second too; None where it is shorter."""
+        if not self.by_tenth or self.seconds < 1:
+            return None
+        tenths = [self.by_tenth.get(tenth, 0.0) for tenth in range(max(self.by_tenth) + 1)]
+        sums = [0.0, *accumulate(tenths)]
+        windows = (sums[end] - sums[end - 10] for end in range(10, len(sums)))
+        return max((*windows, sum(self.output) / self.seconds))
 
     @property
     def seconds(self) -> float:

@@ -9,7 +9,7 @@ from upright.base.errors import EndpointError
 from upright.facts.records.evidence import Observation, Verdict
 from upright.proof.ladder.conformance import anthropic, connections, openai
 from upright.proof.ladder.conformance.check import TOKENS, Check
-from upright.proof.ladder.estimating import ProbeCost, is_left_out
+from upright.proof.ladder.estimating import ProbeCost
 from upright.proof.ladder.observing import Slot, observation_of
 from upright.proof.ladder.rung import LadderRung, Probe, ProofContext
 from upright.serving.connect import CLIENTS
@@ -57,11 +57,7 @@ def _faring(row: ClientRequirements) -> Callable[[ProofContext], Observation]:
         seen = [observation for observation in stand.observations if observation.rung == NAME]
         verdicts = {observation.check: observation.verdict for observation in seen}
         standing = client_verdict(row, verdicts)
-        left_out = [
-            observation.check
-            for observation in seen
-            if observation.verdict == "skipped" and is_left_out(observation.reason)
-        ]
+        left_out = [observation.check for observation in seen if observation.left_out]
         unknown = [check for check in (*row.needs, *row.settles) if check in left_out]
         if unknown and standing.outcome != "does not":
             return observation_of(stand, slot, "skipped", f"not known: the budget left out {', '.join(unknown)}")
