@@ -22,10 +22,11 @@ from upright.base.host import LocalHost
 from upright.facts import store
 from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.plan import Goal
-from upright.facts.records.recipe import Recipe
+from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.store import DeploymentDir
 from upright.flows.line import LaunchTarget, prepare_model
-from upright.serving.launch import restart, status, stop
+from upright.proof.ladder.recipe_changes import running_trial_recipe, undo_interrupted
+from upright.serving.launch import launch, restart, status, stop
 from upright.serving.launch.launch import with_fields
 from upright.serving.launch.processes import alive, identify, leader, members
 
@@ -98,6 +99,35 @@ def test_two_moments_of_a_container(trial, podman_recipe, tmp_path, monkeypatch)
 @pytest.mark.parametrize("trial", range(2, 14))
 def test_twelve_moments_of_a_container(trial, podman_recipe, tmp_path, monkeypatch):
     kill_and_recover(trial, podman_recipe, tmp_path, monkeypatch)
+
+
+def test_what_was_taken_down_does_not_rise_by_a_trial_that_goes_back(process_recipe, tmp_path, monkeypatch, upright):
+    """A trial that is told to end starts the last good recipe again. Before, it did so too when `down` came between the
+    end of one engine and the start of the other, and a deployment that was down rose half a minute later."""
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path / "home"))
+    directory, good = store.create("kill"), at_port(process_recipe, free_port())
+    launch(good, directory)
+    tried = good.model_copy(update={"arguments": (*good.arguments, Setting(name="--no-webui", value=None, reason="x"))})
+    launching = sys.modules["upright.serving.launch.launch"]
+    refuse, looks = launching.refuse_taken_port, list[int]()
+
+    def down_meanwhile(base_url: str) -> None:
+        if status(directory).state == "stopped":  # its engine has ended, and the other has not begun
+            looks.append(upright("down", "kill", UPRIGHT_HOME=str(tmp_path / "home")).returncode)
+        refuse(base_url)
+
+    with suppress(UprightError), running_trial_recipe(directory, tried, "--no-webui", "to be tried"):
+        restart(directory, tried)
+        monkeypatch.setattr(launching, "refuse_taken_port", down_meanwhile)
+        raise UprightError("it is told to end")
+    assert looks == [0]
+    assert status(directory).state == "stopped"
+    undo_interrupted(directory, lambda words: None)
+    assert (status(directory).state, directory.read(Recipe)) == ("stopped", good)
+    assert running(directory, "engine") == []
+    monkeypatch.setattr(launching, "refuse_taken_port", refuse)
+    assert restart(directory).state == "ready", "a person's own restart brings it up"
+    stop(directory)
 
 
 def test_after_a_reboot_nothing_is_taken_for_ours(process_recipe, tmp_path, monkeypatch):

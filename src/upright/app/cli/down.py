@@ -17,7 +17,7 @@ def command(deployment: str | None, dry_run: bool, output: Output) -> None:
     from upright.app.pages.deployment_pages import deployment_page, stopping_page
     from upright.facts import store
     from upright.facts.records.deployment import RUNNING
-    from upright.serving.launch import status, stop
+    from upright.serving.launch import status, take_down
 
     directory = store.running_or_last(deployment)
     if dry_run:
@@ -25,6 +25,6 @@ def command(deployment: str | None, dry_run: bool, output: Output) -> None:
         output.answer(state, lambda console: stopping_page(console, state))
         output.next(*(("down", state.name) if state.state in RUNNING else ("ps",)))
         return
-    stopped = stop(directory)
+    stopped = take_down(directory)
     output.answer(stopped, lambda console: deployment_page(console, stopped))
     output.next("report", stopped.name)

@@ -49,7 +49,7 @@ def recipe_endpoints(directory: DeploymentDir, other: Recipe, api: Api = "chat")
     def run_by(recipe: Recipe) -> Callable[[], None]:
         def enter() -> None:
             if state["running"] != recipe.digest:
-                restart(directory, recipe)
+                restart(directory, recipe, in_trial=True)
                 state["running"] = recipe.digest
 
         return enter

@@ -157,7 +157,7 @@ def bits_of(model: Model, plan: Plan) -> tuple[float, ...]:
 
 def _keeper(directory: DeploymentDir) -> DeploymentControl:
     def again() -> None:
-        restart(directory)
+        restart(directory, in_trial=True)
 
     return DeploymentControl(lambda: FootprintMeter(directory.read(Deployment)), again)
 

@@ -22,7 +22,7 @@ from upright.facts.store import DeploymentDir
 from upright.proof.ladder.journaled import unfinished_step
 from upright.proof.ladder.long_text import lengths
 from upright.proof.ladder.prompts import PromptSet
-from upright.serving.launch import restart, status
+from upright.serving.launch import TakenDownError, replace_recipe, restart, status
 from upright.serving.launch.locks import recipe_lock
 
 _CONTEXT_FLAGS = ("--max-model-len", "--context-length", "--ctx-size")
@@ -99,7 +99,7 @@ def step(
         tell(f"trying {shown}")
         evidence = None
         try:
-            restart(directory, wanted)
+            restart(directory, wanted, in_trial=True)
         except LaunchError as error:
             reason = error.message
         else:
@@ -112,10 +112,18 @@ def step(
                 return kept, evidence
             reason = wrong
         tell(f"stepping back from {shown}: {reason}")
-        restart(directory, good)
+        back_to(directory, good)
         back = _step(change, good, wanted, "stepped back", reason)
         directory.append(back)
         return back, evidence
+
+
+def back_to(directory: DeploymentDir, good: Recipe) -> None:
+    """It runs by that recipe again; what a person has taken down meanwhile stays down, and has the recipe."""
+    try:
+        restart(directory, good, in_trial=True)
+    except TakenDownError:
+        replace_recipe(directory, good)
 
 
 def reason_to_step_back(before: Evidence, after: Evidence) -> str | None:
@@ -141,7 +149,7 @@ def running_trial_recipe(directory: DeploymentDir, wanted: Recipe, what: str, wh
             yield
         finally:
             if directory.read(Recipe) != good:
-                restart(directory, good)
+                back_to(directory, good)
             directory.append(
                 step_entry(what, None, None, good, wanted, "stepped back", "it was tried, and not asked to stay")
             )
@@ -158,7 +166,7 @@ def undo_interrupted(directory: DeploymentDir, tell: Callable[[str], None]) -> S
         # its engine is about to end, and looks ready until it has. Only one that comes up by it is left alone.
         if tried.recipe_after in _names(directory.file(Recipe)) or status(directory).state not in COMING_UP:
             tell(f"{tried.setting} was being tried when that was interrupted: back to the last good recipe")
-            restart(directory, recipe_of(directory, tried.recipe_before))
+            back_to(directory, recipe_of(directory, tried.recipe_before))
         back = tried.model_copy(
             update={"outcome": "stepped back", "reason": "it was interrupted while it was tried", "at": utc_now()}
         )

@@ -31,7 +31,7 @@ from upright.proof.benchmark.workload import Workload
 from upright.proof.ladder import speculation_verdict as verdict
 from upright.proof.ladder.ladder import prove, target_of
 from upright.proof.ladder.prompts import PromptSet
-from upright.proof.ladder.recipe_changes import reason_to_step_back, step_entry
+from upright.proof.ladder.recipe_changes import back_to, reason_to_step_back, step_entry
 from upright.proof.ladder.rungs.speculation import speculation_offers
 from upright.proof.ladder.trials import save_trial
 from upright.serving.endpoint.client import Endpoint
@@ -178,7 +178,7 @@ class _Trying:
         self._leave()
         if self.running != "a":
             self.tell("back to the recipe as it was, for the second half of its cells")
-            restart(self.directory, self.good)
+            restart(self.directory, self.good, in_trial=True)
         self.running = "a"
 
     def enter(self, letter: str) -> None:
@@ -189,7 +189,7 @@ class _Trying:
         self.directory.append(self._step(life, "trying", "to be measured against the recipe as it is"))
         self.running = letter
         try:
-            restart(self.directory, life.recipe)
+            restart(self.directory, life.recipe, in_trial=True)
         except LaunchError as error:
             diagnosis = diagnose_deployment(self.directory, LocalHost())
             cause = diagnosis.likeliest.cause if diagnosis.likeliest else error.message
@@ -256,7 +256,7 @@ class _Trying:
         self.directory.append(self._step(life, "trying", "it pays; to be proved"))
         self.running, evidence = letter, None
         try:
-            restart(self.directory, life.recipe)
+            restart(self.directory, life.recipe, in_trial=True)
             evidence = proved()
             wrong = reason_to_step_back(before, evidence)
             outcome: Outcome = "stepped back" if evidence.passed else "damages"
@@ -274,7 +274,7 @@ class _Trying:
         """Whatever happened: the deployment runs by the last good recipe when this returns."""
         if self.kept is None and self.running != "a":
             self.tell("back to the last good recipe")
-            restart(self.directory, self.good)
+            back_to(self.directory, self.good)
             self.running = "a"
 
     def close(self, found: Sequence[Tried]) -> tuple[Step, ...]:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from upright.base.errors import LaunchError, StoreError
+from upright.base.errors import LaunchError, StoreError, UprightError
 from upright.base.host import Host, LocalHost, SshHost, passed_environment
 from upright.base.host.environment import Recipient
 from upright.base.progress import utc_now
@@ -31,6 +31,11 @@ from upright.serving.launch.locks import inheritable_lock, is_supervised, superv
 from upright.serving.launch.places import place_of
 from upright.serving.launch.processes import alive, boot_id, end_group, send
 from upright.serving.launch.runtimes import RUNTIMES
+
+
+class TakenDownError(UprightError):
+    """A trial's restart of a deployment that a person has taken down meanwhile: it stays down."""
+
 
 _NOT_YET_WRITTEN = "its engine has ended, and its supervisor has not written yet what came next"
 Progress = Callable[[Deployment], None]
@@ -62,6 +67,7 @@ def launch(
     refuse_unset_variables(recipe, machine)
     directory.key()
     directory.write(recipe)
+    _taken_down(directory).unlink(missing_ok=True)
     now = utc_now()
     directory.write(
         Deployment(
@@ -82,13 +88,22 @@ def launch(
     return _wait_until_ready(directory, on_change)
 
 
-def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change: Progress | None = None) -> Deployment:
+def restart(
+    directory: DeploymentDir,
+    recipe: Recipe | None = None,
+    *,
+    on_change: Progress | None = None,
+    in_trial: bool = False,
+) -> Deployment:
     """Stop the engine if it runs, and start it again, by another recipe if one is given; the old one is kept.
 
-    A recipe that cannot be started is refused while the engine still runs.
+    A recipe that cannot be started is refused while the engine still runs. In a trial nothing is started that a person
+    has taken down meanwhile: TakenDownError.
     """
     present, old = status(directory), directory.read(Recipe)
     wanted = recipe or old
+    if not in_trial:
+        _taken_down(directory).unlink(missing_ok=True)
     refuse_advisories(wanted)
     refuse_forbidden(wanted)
     base_url = wanted.base_url if present.machine is None else present.base_url
@@ -99,9 +114,11 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
     stopped = stop(directory)
     refuse_taken_port(base_url)
     with inheritable_lock(directory) as lock:
-        if wanted != old:
-            _set_aside(directory, old)
-            directory.write(wanted)
+        if _taken_down(directory).exists():
+            raise TakenDownError(
+                f"{directory.name} was taken down meanwhile", hint=f"upright restart {directory.name} starts it again"
+            )
+        replace_recipe(directory, wanted)
         again = with_fields(
             stopped,
             made_from=(wanted.reference,),
@@ -119,6 +136,14 @@ def restart(directory: DeploymentDir, recipe: Recipe | None = None, *, on_change
         directory.write(again)
         _start_supervisor(directory, lock)
     return _wait_until_ready(directory, on_change)
+
+
+def replace_recipe(directory: DeploymentDir, recipe: Recipe) -> None:
+    """What the next start goes by; the one before is kept."""
+    old = directory.read(Recipe)
+    if recipe != old:
+        _set_aside(directory, old)
+        directory.write(recipe)
 
 
 def status(directory: DeploymentDir) -> Deployment:
@@ -164,11 +189,25 @@ def _is_current(deployment: Deployment) -> bool:
     return alive(deployment.process)
 
 
+def take_down(directory: DeploymentDir) -> Deployment:
+    """A person's stop: a trial that is under way, or is being taken back, does not start it again."""
+    with suppress(OSError):
+        _taken_down(directory).touch()
+    return stop(directory)
+
+
+def _taken_down(directory: DeploymentDir) -> Path:
+    return directory.path / "down"
+
+
 def stop(directory: DeploymentDir, *, patience_seconds: float = 120) -> Deployment:
-    """Ask the supervisor to end the engine, and wait for it: even after its last word it has the lock until it ends."""
+    """Ask the supervisor to end the engine, and wait for it: even after its last word it has the lock until it ends.
+
+    Whoever has the lock while nothing runs is about to start it, or is ending: that is waited for.
+    """
     killed = False
     deadline = time.monotonic() + patience_seconds
-    while (deployment := status(directory)).state == "planned" and is_supervised(directory):
+    while (deployment := status(directory)).state not in RUNNING and is_supervised(directory):
         if time.monotonic() > deadline:  # it holds the lock, and does not begin
             break
         time.sleep(0.05)

@@ -226,7 +226,7 @@ def test_a_trial_that_was_killed_is_undone_by_a_newer_upright_too(
     assert written != trying.recipe_after
     made.append(trying.model_copy(update={"recipe_after": written}))
     restarted: list[Recipe] = []
-    monkeypatch.setattr(recipe_changes, "restart", lambda directory, recipe: restarted.append(recipe))
+    monkeypatch.setattr(recipe_changes, "restart", lambda directory, recipe, **_: restarted.append(recipe))
     undo_interrupted(made, lambda words: None)
     assert [recipe.reference for recipe in restarted] == [good.reference]
 

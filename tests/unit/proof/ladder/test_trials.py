@@ -35,7 +35,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeploymentDir:
     """A restart keeps the recipe that it replaces, as the real one does."""
     directory = DeploymentDir(tmp_path)
 
-    def restart(directory: DeploymentDir, wanted: Recipe) -> None:
+    def restart(directory: DeploymentDir, wanted: Recipe, *, in_trial: bool = True) -> None:
         (tmp_path / "recipe-1.json").write_text(directory.read(Recipe).to_json())
         directory.write(wanted)
 
