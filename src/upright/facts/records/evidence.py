@@ -15,6 +15,8 @@ AFTER_LEFT_OUT = "comes after a shorter one that was left out"
 CUT_OFF = "cut off at the end of the budget"
 TOO_DEAR = "of the budget are left"
 """The reason, or how it ends, of what was skipped for the budget."""
+_ASK_NOTHING = ("arguments", "boot")
+"""Rungs of which a check may pass without an answer of the model."""
 NOT_RUN = "not run: "
 """How the reason begins of a check that this machine could not make, whatever the answer was; it is skipped."""
 
@@ -154,7 +156,8 @@ class Evidence(Record):
     def unanswered(self) -> bool:
         """True if the budget ended before a single answer of the model was seen: that it listens is no verdict."""
         return any(observation.left_out for observation in self.observations) and not any(
-            observation.verdict in ("passed", "wrong") and observation.measured.get("completion_tokens")
+            observation.verdict in ("passed", "wrong")
+            and (observation.rung not in _ASK_NOTHING or observation.measured.get("completion_tokens"))
             for observation in self.observations
         )
 

@@ -90,7 +90,8 @@ def evidence(questions: dict[str, str]) -> Evidence:
     seen = [
         Observation.model_validate(
             {"rung": rung, "check": "x", "probe": probe, "verdict": "skipped" if reason else "passed",
-             "reason": reason, "at": "", "seconds": 0, "request": {}, "response": None}
+             "reason": reason, "at": "", "seconds": 0, "request": {}, "response": None,
+             "measured": {"completion_tokens": 1}}
         )
         for rung, _, probe, reason in ((*question.partition(" "), reason) for question, reason in questions.items())
     ]  # fmt: skip
