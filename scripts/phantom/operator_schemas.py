@@ -13,7 +13,8 @@ NAMESPACES = {
     "_moe_C_stable_libtorch": ("_moe_C",),
 }
 """Libraries that define in other namespaces than their own."""
-TEXT = re.compile(rb"[\x20-\x7e\n\t]{10,4000}")
+LONGEST = 4000
+TEXT = re.compile(rb"[\x20-\x7e\n\t]{10,}")
 SCHEMA = re.compile(r"[a-z_][A-Za-z0-9_.]*\(.*\) ?-> ?(\(.*\)|[A-Za-z_\[\]!()?, ]+)$")
 
 
@@ -31,7 +32,12 @@ def main() -> None:
 
 
 def _schemas(library: bytes) -> set[str]:
-    lines = (" ".join(match.group().decode().split()) for match in TEXT.finditer(library) if b"->" in match.group())
+    """Around each arrow: the megabytes between are not looked at."""
+    lines = set()
+    for arrow in re.finditer(b"->", library):
+        begin = library.rfind(b"\0", max(0, arrow.start() - LONGEST), arrow.start()) + 1
+        text = TEXT.fullmatch(library[begin : library.find(b"\0", arrow.end(), arrow.end() + LONGEST)])
+        lines.add(" ".join(text.group().decode().split()) if text else "")
     return {line for line in lines if SCHEMA.match(line) and ("Tensor" in line or "int" in line)}
 
 

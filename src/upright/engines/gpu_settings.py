@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from upright.facts import catalog
 from upright.facts.catalog.rows.engine import CompatRow, ImageRow
 from upright.facts.records.box import Box, Link
-from upright.facts.records.model import MlaAttention, Model
+from upright.facts.records.model import CompressedAttention, MlaAttention, Model
 from upright.facts.records.plan import Plan
 from upright.facts.records.recipe import Setting
 
@@ -54,6 +54,12 @@ def over_pcie(plan: Plan, box: Box) -> bool:
 
 def dense_mla(model: Model) -> bool:
     return any(isinstance(kind, MlaAttention) and not kind.sparse for kind in model.architecture.attention)
+
+
+def sparse_indexer(model: Model) -> bool:
+    """Whether layers choose by an indexer which tokens they look at."""
+    kinds = model.architecture.attention
+    return any(isinstance(kind, MlaAttention | CompressedAttention) and kind.indexer_head_dim for kind in kinds)
 
 
 def compat_row(engine: str, version: str | None, box: Box, feature: str, *, patched: bool = False) -> CompatRow | None:

@@ -88,3 +88,14 @@ def test_containers_are_not_written_for_gpus_that_their_toolkit_does_not_know():
 def test_kernels_are_compiled_for_nvidia_only():
     with pytest.raises(Exception, match="gfx942"):
         of_capability("gfx942")
+
+
+@pytest.mark.parametrize("model", ["deepseek-v3.2", "deepseek-v4-flash", "kimi-k2.6"])
+@pytest.mark.parametrize("box", ["8x-mi300x", "8x-mi355x"])
+def test_amd_recipes_switch_its_kernels_on_and_take_a_cache_type_that_its_backends_have(model: str, box: str):
+    """ROCM_AITER_MLA_SPARSE has no packed fp8 cache; DeepSeek V4's own backend has nothing else."""
+    recipe = json.loads(CliRunner().invoke(cli, ["render", model, "--box", box, "--engine", "vllm", "--json"]).stdout)
+    variables = {setting["name"]: setting["value"] for setting in recipe["environment"]}
+    (cache_type,) = [s["value"] for s in recipe["arguments"] if s["name"] == "--kv-cache-dtype"]
+    assert variables["VLLM_ROCM_USE_AITER"] == "1"
+    assert (cache_type == "fp8_ds_mla") == (model == "deepseek-v4-flash")

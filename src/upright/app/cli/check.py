@@ -6,9 +6,16 @@ from typing import Any
 
 import click
 
-from upright.app.cli.options import refuse_empty, typed_words
+from upright.app.cli.options import refuse_empty, typed_words, was_typed
 from upright.app.cli.output import Output, output_options
-from upright.app.cli.plan_options import PLAN_OPTIONS, SERVING, answer_objections, prepare_from_options, recipe_options
+from upright.app.cli.plan_options import (
+    PLAN_OPTIONS,
+    SERVING,
+    answer_objections,
+    named_box,
+    prepare_from_options,
+    recipe_options,
+)
 
 
 @click.command()
@@ -25,10 +32,11 @@ def command(output: Output, model: str, program: str | None, deep: bool, **wante
     proves the start and nothing behind it: no kernel is launched.
     """
     from upright.app.pages.recipe_check_page import recipe_check_page
-    from upright.planning.requests.plan_arguments import recipe_of_file
+    from upright.planning.requests.plan_arguments import box_named, recipe_of_file
     from upright.serving.check import DeepCheck, check
 
-    recipe, asked = recipe_of_file(model), DeepCheck()
+    recipe = recipe_of_file(model)
+    asked = DeepCheck(box=box_named(named_box(wanted)) if deep and was_typed("box") else None)
     if recipe is None:
         made = prepare_from_options(model, **wanted)
         if made.recipe is None:

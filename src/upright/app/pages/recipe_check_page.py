@@ -47,6 +47,7 @@ def _start_lines(console: Console, start: StartAnswer) -> None:
         print_wrapped(console, f"weights of a rank {format_memory(start.weight_bytes)}{blocks}", 4)
     if start.pool_tokens is not None and start.free_bytes is not None:
         pool = f"cache of {format_tokens(start.pool_tokens)} tokens in {format_memory(start.free_bytes)}"
-        print_wrapped(console, f"{pool}: the tokens are the engine's own, the free memory is our plan's", 4)
+        free = "the most that the card has beside the weights" if start.free_at_most else "our plan's"
+        print_wrapped(console, f"{pool}: the tokens are the engine's own, the free memory is {free}", 4)
     for remark in start.not_asked:
         print_wrapped(console, remark, 4)

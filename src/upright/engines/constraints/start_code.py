@@ -7,7 +7,7 @@ from functools import cache
 
 from upright.engines.constraints.situation import Situation
 from upright.facts import catalog
-from upright.facts.catalog.recorded_starts import RecordedStart, StartKey, recorded_starts
+from upright.facts.catalog.recorded_starts import RecordedStart, StartKey, recorded_refusals, recorded_starts
 from upright.facts.catalog.rows.constraint import ConstraintRow, Demand, FactName
 from upright.facts.catalog.rows.model import ModelRow
 
@@ -21,27 +21,45 @@ _OPTIONS: Mapping[str, tuple[FactName, str]] = {
 
 def refused_start(situation: Situation) -> ConstraintRow | None:
     """The refusal as a row that this situation breaks; None if the engine accepts, or was not asked."""
-    setting = _setting(situation)
-    refused = refusals(situation.engine, situation.version).get(setting) if setting else None
-    if not refused:
+    if _asked(situation, recorded_refusals(situation.engine, situation.version)) is None:
         return None
-    about = situation.circumstances
-    own = (about.artifact or "").replace("/", "--")
-    if own in refused:
-        return _row(situation, refused[own])
-    row = catalog.find("models", about.model) if about.model else None
-    start = refused.get(row.configuration or "") if isinstance(row, ModelRow) else None
-    return None if start is None or start.of_this_build else _row(situation, start)
+    asked = asked_start(situation)  # its own build may be accepted
+    return _row(situation, asked) if asked and asked.verdict == "refuses" else None
+
+
+def asked_start(situation: Situation) -> RecordedStart | None:
+    """What was recorded of this build, or of the model as it was first published; None if neither was asked."""
+    return _asked(situation, recorded_starts(situation.engine, situation.version))
+
+
+def _asked(situation: Situation, starts: Mapping[StartKey, RecordedStart]) -> RecordedStart | None:
+    setting, about = _setting(situation), situation.circumstances
+    if setting is None:
+        return None
+    if own := starts.get(setting._replace(configuration=(about.artifact or "").replace("/", "--"))):
+        return own
+    name = published_configuration(about.model)
+    start = starts.get(setting._replace(configuration=name)) if name else None
+    return None if start is None or start.of_this_build else start
 
 
 @cache
-def refusals(engine: str, version: str | None) -> Mapping[StartKey, Mapping[str, RecordedStart]]:
-    """By what was set, and then by the configuration that was refused."""
-    found: dict[StartKey, dict[str, RecordedStart]] = {}
-    for key, start in recorded_starts(engine, version).items():
-        if start.verdict == "refuses":
-            found.setdefault(key._replace(configuration=""), {})[key.configuration] = start
-    return found
+def published_configuration(model: str | None) -> str | None:
+    """The recorded config.json of a model's row, or of another row of the same shape."""
+    row = catalog.find("models", model) if model else None
+    if not isinstance(row, ModelRow):
+        return None
+    others = (other for other in catalog.rows("models").values() if isinstance(other, ModelRow))
+    alike = (other.configuration for other in others if row.shape is not None and other.shape == row.shape)
+    return row.configuration or next(filter(None, alike), None)
+
+
+def start_key(situation: Situation) -> StartKey | None:
+    """What would have to be asked for this; None if a question cannot say it."""
+    setting, about = _setting(situation), situation.circumstances
+    own = (about.artifact or "").replace("/", "--")
+    name = own if own in catalog.configurations() else published_configuration(about.model)
+    return setting._replace(configuration=name) if setting and name else None
 
 
 def _setting(situation: Situation) -> StartKey | None:
@@ -57,7 +75,7 @@ def _setting(situation: Situation) -> StartKey | None:
         situation.number("pipeline"),
         situation.number("decode_context"),
         bool(situation.fact("expert_parallel")),
-        "auto" if cache_type in (None, "bf16", "auto") else str(cache_type),
+        str(cache_type or "auto"),
     )
 
 

