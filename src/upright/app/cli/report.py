@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
 from upright.app.cli.output import Output, say
 from upright.base.errors import UsageError
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge")
+"""Of those that print a page by themselves."""
 
 if TYPE_CHECKING:
     from upright.flows.line.writing_reports import ReportFormat
@@ -35,4 +41,7 @@ def command(what: tuple[str, ...], path: Path | None, as_markdown: bool, as_csv:
     ending: ReportFormat = "md" if as_markdown else "csv" if as_csv else "html"
     page = write_named_report(what, ending, path)
     Output(as_json, None).answer({"page": str(page)}, lambda console: console.print(str(page), soft_wrap=True))
+    if ending == "html" and (browser := next(filter(None, map(shutil.which, BROWSERS)), None)):
+        pdf, address = shlex.quote(str(page.with_suffix(".pdf"))), f"file://{quote(str(page))}"
+        say(f"as PDF: {browser} --headless --no-pdf-header-footer --print-to-pdf={pdf} {address}")
     say(f"next: open file://{page} in a browser" if ending == "html" else f"next: less {page}")

@@ -23,7 +23,9 @@ from upright.evidence.report.page import (
 from upright.evidence.report.reference_distance import HEADINGS
 from upright.evidence.report.reproduction import reproduction_commands
 from upright.evidence.report.speculation import candidate_rows
+from upright.facts.catalog.explaining.rows import remedy_words
 from upright.facts.records.benchmark import Benchmark
+from upright.facts.records.diagnosis import Attempts
 from upright.facts.records.speculation import Speculation
 from upright.proof.benchmark.comparison import shape_words
 
@@ -72,6 +74,13 @@ def _subject(subject: Subject) -> list[str]:
             *_table(("when (UTC)", "rung", "recipe", "verdict", "checks passed"), climbs),
             "",
         ]
+    if subject.attempts is not None and subject.attempts.attempts:
+        lines += [
+            "## Attempts",
+            "",
+            *_table(("", "when (UTC)", "changed", "result", "because", "took"), attempt_rows(subject.attempts)),
+            "",
+        ]
     ledger = [
         (line.device, line.term, units.format_memory(line.bytes), line.basis, line.why) for line in subject.plan.ledger
     ]
@@ -79,6 +88,21 @@ def _subject(subject: Subject) -> list[str]:
     lines += ["## Command", "", *_fenced([" ".join(subject.recipe.argv)]), ""]
     lines += ["## Do it again", "", *_fenced(reproduction_commands(subject)), ""]
     return [*lines, "## Where it all comes from", "", *_table(("record", "sha256"), provenance(subject)), ""]
+
+
+def attempt_rows(way: Attempts) -> list[tuple[str, ...]]:
+    """Each start: what was changed before it, what came of it, the line that ended it."""
+    return [
+        (
+            str(attempt.number),
+            attempt.at[:19].replace("T", " "),
+            remedy_words(attempt.change) if attempt.change is not None else "",
+            attempt.result,
+            " ".join(filter(None, (attempt.code, attempt.said))),
+            units.format_duration(attempt.seconds),
+        )
+        for attempt in way.attempts
+    ]
 
 
 def _missing(rung: views.RungView) -> str:

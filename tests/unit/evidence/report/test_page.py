@@ -10,9 +10,11 @@ import pytest
 
 from tests.scripted.cells import cell
 from upright.evidence.report import cells_csv, markdown, report
+from upright.evidence.report.markdown import attempt_rows
 from upright.evidence.report.page import verdict
 from upright.evidence.report.speculation import candidate_rows
 from upright.facts.records.benchmark import Benchmark, Shape
+from upright.facts.records.diagnosis import Attempt, Attempts, Remedy
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.speculation import Expectation, Factor, Speculation, SpeculationCell, Tried
 
@@ -135,3 +137,20 @@ def test_the_verdict_claims_no_more_than_was_seen(seen: list[tuple[str, str]], w
     )  # fmt: skip
     subject: Any = SimpleNamespace(proof=evidence)
     assert verdict(subject) == ("passed", words)
+
+
+def test_attempts_are_a_timeline():
+    """Each try: what was changed, what came of it, the line that ended it, how long it took."""
+    fell = Attempt(
+        number=1, at="2026-11-18T10:00:00+00:00", engine="vllm", recipe="recipe:a", result="failed",
+        code="triton-shared-memory", said="Required: 106496, Hardware limit: 101376", seconds=312.0,
+    )  # fmt: skip
+    change = Remedy(do="set_flag", name="--kv-cache-dtype", value="bfloat16", why="its kernel fits")
+    stood = fell.model_copy(update={"number": 2, "change": change, "result": "ready", "code": None, "said": ""})
+    assert attempt_rows(Attempts(name="d", attempts=(fell, stood))) == [
+        (
+            "1", "2026-11-18 10:00:00", "", "failed",
+            "triton-shared-memory Required: 106496, Hardware limit: 101376", "5 min 12 s",
+        ),
+        ("2", "2026-11-18 10:00:00", "set --kv-cache-dtype bfloat16: its kernel fits", "ready", "", "5 min 12 s"),
+    ]  # fmt: skip
