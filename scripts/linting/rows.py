@@ -107,7 +107,15 @@ def shape_fits(row: ModelRow) -> Iterator[str]:
         yield f"its shape has {total:,} parameters, its maker says {published}"
 
 
-MODEL_CHECKS: tuple[Callable[[ModelRow], Iterator[str]], ...] = (told_apart, first_is_the_makers, sized, shape_fits)
+def looked_up(model: ModelRow) -> Iterator[str]:
+    for artifact in model.artifacts:
+        if "not looked up" in (artifact.size_bytes.note or ""):
+            yield f"{artifact.repository}: a name that nobody looked up may be nobody's"
+
+
+MODEL_CHECKS: tuple[Callable[[ModelRow], Iterator[str]], ...] = (
+    told_apart, first_is_the_makers, sized, shape_fits, looked_up,
+)  # fmt: skip
 
 
 def unknown_engines() -> Iterator[str]:

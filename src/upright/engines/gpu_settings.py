@@ -40,7 +40,7 @@ def has_amx_tiles(box: Box) -> bool:
 
 
 def gpus_used(plan: Plan, box: Box) -> int:
-    return min(len(box.gpus), plan.parallel.tensor * plan.parallel.pipeline) if box.gpus else 0
+    return min(len(box.gpus), plan.parallel.ranks) if box.gpus else 0
 
 
 def over_pcie(plan: Plan, box: Box) -> bool:

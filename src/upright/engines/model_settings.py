@@ -13,7 +13,7 @@ from upright.engines.facets.speculation import Candidate
 from upright.engines.gpu_settings import is_sm12
 from upright.facts.catalog.rows.model import Draft, ModelRow
 from upright.facts.records.box import Box
-from upright.facts.records.plan import Plan
+from upright.facts.records.plan import Parallel, Plan
 from upright.facts.records.recipe import Setting
 
 NON_THINKING_BELOW_TOKENS_PER_SECOND = 30
@@ -23,6 +23,13 @@ MOST_SEQUENCES, LEAST_SEQUENCES = 256, 4
 def sequences(plan: Plan) -> int:
     """Requests admitted at once: what the plan has room for, and never fewer than an agent's side calls need."""
     return min(MOST_SEQUENCES, max(plan.goal.users, plan.users_at_context, LEAST_SEQUENCES))
+
+
+def whole_experts_words(parallel: Parallel) -> str:
+    """Why experts are not sliced."""
+    ranks = parallel.tensor * parallel.data
+    why = "replicas of attention share them" if parallel.data > 1 else "their width cannot be divided by as many"
+    return f"whole experts on each of {ranks} ranks: {why}"
 
 
 def planned_draft(row: ModelRow | None, plan: Plan, box: Box) -> Draft | None:

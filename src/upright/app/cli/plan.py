@@ -18,6 +18,7 @@ from upright.app.cli.plan_options import (
     RAM_UNKNOWN,
     box_options,
     engine_options,
+    floor_options,
     goal_of,
     named_box,
     node_options,
@@ -41,7 +42,7 @@ SHOWN = 6
 @click.option(
     "--acceptance", type=Number(min=0), help="Share of its guesses that are accepted on your load, such as 0.4."
 )
-@click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
+@floor_options
 @click.option("--agents", type=click.IntRange(1), help="Conversations to keep warm; --users decode at the same time.")
 @click.option("--why", is_flag=True, help="Every term of memory and of time.")
 @click.option("--all", "everything", is_flag=True, help="Every way that was planned, best first.")

@@ -38,12 +38,14 @@ GOAL = {
     "kv_dtype": "kv_dtype",
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",
+    "dp": "data_parallel",
     "dcp": "decode_context_parallel",
     "expert_parallel": "expert_parallel",
     "gpu_memory_utilization": "memory_fraction",
     "draft": "draft",
     "acceptance": "acceptance",
     "min_speed": "minimum_tokens_per_second",
+    "first_answer": "first_answer_seconds",
     "image": "image",
     "nodes": "nodes",
     "link": "link",
@@ -54,9 +56,9 @@ MACHINE = ("box", "host_memory", "host_bandwidth")
 """Options that say which machine."""
 PLAN_OPTIONS = (*GOAL, "host_cache", *MACHINE)
 """Options of `plan`; `render` and `check` share them but for JUDGED."""
-GOAL_ONLY = ("use", "acceptance", "min_speed")
+GOAL_ONLY = ("use", "acceptance", "min_speed", "first_answer")
 """Wishes that judge a plan and change no recipe."""
-FOR_ANY_MODEL = ("context", "users", "use", "min_speed")
+FOR_ANY_MODEL = ("context", "users", "use", "min_speed", "first_answer")
 """Wishes that hold whatever the model is."""
 SERVING = ("port", "served_name", "model_path", "image", "vision", "no_prefix_caching")
 """Options that `render` and `check` share beyond those."""
@@ -100,6 +102,26 @@ use_option = click.option(
 )
 
 
+def floor_options(function: F) -> F:
+    """What is too slow."""
+    for option in (
+        click.option(
+            "--first-answer",
+            type=Number(min=0),
+            help="Seconds that a first prompt of 20,000 tokens may take; slower ways stand behind.  "
+            "[default: 60 for coding-agent]",
+        ),
+        click.option(
+            "--min-speed",
+            type=Number(min=0),
+            help="Slowest tokens a second that will do for one user.  [default: 20 for coding-agent, where there is a "
+            "way]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def node_options(function: F) -> F:
     """Several boxes as one model."""
     for option in (
@@ -139,6 +161,7 @@ def engine_options(function: F) -> F:
             type=RANKS,
             help="Decode context parallel (DCP): ranks over which one copy of the KV cache is sharded.",
         ),
+        click.option("--dp", type=RANKS, help="Replicas of attention that share the experts (DP attention with EP)."),
         click.option("--pp", type=RANKS, help="Pipeline stages."),
         click.option("--tp", type=RANKS, help="Ranks of tensor parallelism."),
         click.option("--engine-version", help="Only this version of it, such as 0.32.0."),

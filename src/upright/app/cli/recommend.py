@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
-from upright.app.cli.options import Number, engine_option, goal_options, typed_words
+from upright.app.cli.options import engine_option, goal_options, typed_words
 from upright.app.cli.output import Output, note, output_options, page_width
 from upright.app.cli.plan_options import (
     FOR_ANY_MODEL,
     MACHINE,
     box_options,
+    floor_options,
     goal_of,
     named_box,
     node_options,
@@ -27,7 +28,7 @@ _ASKED = (*FOR_ANY_MODEL, "engine", "nodes", "link")
 @node_options
 @engine_option
 @use_option
-@click.option("--min-speed", type=Number(min=0), help="Slowest tokens a second that will do for one user.")
+@floor_options
 @click.option("--all", "everything", is_flag=True, help="Every model that fits; takes some seconds.")
 @click.option("--why", is_flag=True, help="Where each score comes from, and why not the other models.")
 @output_options

@@ -122,7 +122,7 @@ def _figures(plan: Plan, width: int) -> Iterator[str]:
 def configuration(plan: Plan) -> str:
     """`vLLM 0.32.0 · TP8 · DCP8 · bf16 KV`."""
     ranks = plan.parallel
-    sizes = (("TP", ranks.tensor), ("PP", ranks.pipeline), ("DCP", ranks.decode_context))
+    sizes = (("TP", ranks.tensor), ("PP", ranks.pipeline), ("DP", ranks.data), ("DCP", ranks.decode_context))
     title = engine_named(plan.engine).title
     return " · ".join((
         f"{title} {plan.engine_version}" if plan.engine_version else title,

@@ -5,14 +5,16 @@ Each model has two lines: what one decides by, then how it is run.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator
 
 from upright.base.terminal.safe_output import style
 from upright.base.units import format_size
 from upright.engines import engine_named
-from upright.facts.records.plan import Rate
+from upright.facts.records.plan import Goal, Rate
 from upright.facts.records.recommendation import ModelOffer, Recommendation
+from upright.planning.choosing.rule import floor_seconds, floor_tokens_per_second
 
 _NAME, _CONTEXT, _DECODE, _PREFILL, _QUALITY = 24, 10, 15, 9, 10
 _CERTAINTY = {"measured": "fitted"}
@@ -29,8 +31,7 @@ def _lines(recommendation: Recommendation, width: int, *, why: bool) -> Iterator
     goal = recommendation.goal
     users = "1 user" if goal.users == 1 else f"{goal.users} users"
     context = f", {goal.context_tokens:,} tokens of context" if goal.context_tokens else ""
-    speed = f", at least {goal.minimum_tokens_per_second:g} tok/s" if goal.minimum_tokens_per_second else ""
-    yield from _wrapped(f"{recommendation.box}: {goal.use}, {users}{context}{speed}", width)
+    yield from _wrapped(f"{recommendation.box}: {goal.use}, {users}{context}{_floors(goal)}", width)
     yield ""
     if recommendation.offers:
         yield from _three(recommendation, width)
@@ -50,6 +51,15 @@ def _lines(recommendation: Recommendation, width: int, *, why: bool) -> Iterator
         yield from _why(recommendation, width)
     else:
         yield from _wrapped("--why says where scores come from and why not the others, --all shows all.", width)
+
+
+def _floors(goal: Goal) -> str:
+    """What is too slow; the use's own where nothing else was asked."""
+    if goal.minimum_tokens_per_second:
+        return f", at least {goal.minimum_tokens_per_second:g} tok/s"
+    rate, seconds = floor_tokens_per_second(goal), floor_seconds(goal)
+    read = f", or above {seconds:g} s to read a first prompt" if math.isfinite(seconds) else ""
+    return f"; slow below {rate:g} tok/s{read}" if rate else ""
 
 
 def _three(recommendation: Recommendation, width: int) -> Iterator[str]:

@@ -83,7 +83,7 @@ def plan_situation(
         "pipeline": parallel.pipeline,
         "decode_context": parallel.decode_context,
         "expert_parallel": parallel.expert,
-        "data": 1,
+        "data": parallel.data,
         "nodes": parallel.nodes,
         "cache_type": _SPELLINGS.get(cache_type, cache_type),
         "draft": draft,
@@ -106,6 +106,11 @@ def recipe_situation(recipe: Recipe) -> Situation | None:
     for name, given in _words(recipe.arguments):
         if name in names:
             settings[names[name]] = _read(names[name], given)
+    spread = engine_named(recipe.engine).spread
+    if isinstance(spread, Ranks) and spread.replicas_in_ranks:
+        tensor, replicas = settings["tensor"], settings["data"]
+        if isinstance(tensor, int) and isinstance(replicas, int) and replicas > 0:
+            settings["tensor"] = max(1, tensor // replicas)
     settings["arguments"] = frozenset(name for name, _ in _words(recipe.arguments))
     settings["variables"] = frozenset(setting.name for setting in recipe.environment)
     return Situation(recipe.engine, _release(recipe.engine, recipe.engine_version), recipe.circumstances, settings)

@@ -63,9 +63,11 @@ def start_key(situation: Situation) -> StartKey | None:
 
 
 def _setting(situation: Situation) -> StartKey | None:
-    """The question as it was recorded, of no model yet. Builds with patches or another source were not asked."""
+    """The question as it was recorded, of no model yet. Builds with patches or another source were not asked, nor
+    replicas of attention.
+    """
     about = situation.circumstances
-    if about.compute_capability is None or about.image is not None or about.patches:
+    if situation.number("data") > 1 or about.compute_capability is None or about.image is not None or about.patches:
         return None
     cache_type = situation.fact("cache_type")
     return StartKey(

@@ -65,6 +65,8 @@ class Ranks(NamedTuple):
     sharing: Sharing = NEVER
     drafts: bool = True
     """Whether a draft model and pictures are settings that a plan can add."""
+    replicas_in_ranks: bool | None = None
+    """Whether its ranks of tensor parallelism count those of all replicas of attention; None if it has no replicas."""
     host_experts: HostExperts | None = None
     """None if every expert lies on the GPUs."""
 

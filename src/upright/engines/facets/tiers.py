@@ -108,7 +108,7 @@ def second_level(switch: str, flag: str, source: str, *, spare: float, disk: str
 
 
 def _ranks(plan: Plan) -> int:
-    return plan.parallel.tensor * plan.parallel.pipeline
+    return plan.parallel.ranks
 
 
 def _pool(plan: Plan) -> float:

@@ -37,7 +37,11 @@ class Sglang(Engine):
     standing = 2
     # Guard: /health, /ready and /metrics answer without a key (sglang/srt/utils/auth.py at 0.5.23).
     http = Http("/health", "/metrics", metrics_guarded=False, key_way="config", owner="sglang")
-    spread = Ranks(vision="replicated", sharing=by_flag("sglang", "--dcp-size", latent_backend=SHARED_LATENT))
+    spread = Ranks(
+        vision="replicated",
+        sharing=by_flag("sglang", "--dcp-size", latent_backend=SHARED_LATENT),
+        replicas_in_ranks=True,
+    )
     releases = Releases(RELEASE, image=lambda version: f"lmsysorg/sglang:v{version.partition('+')[0]}")
 
     constrained_by: ClassVar[Mapping[str, str]] = {

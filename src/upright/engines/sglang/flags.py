@@ -78,16 +78,25 @@ def _spread(case: FlagCase) -> Iterator[Setting]:
     # Guard: `--tp` is a mere abbreviation and `--tp-size` the flag (SGLang 0.5.23's parser).
     yield Setting(
         name="--tp-size",
-        value=str(parallel.tensor),
+        value=str(parallel.tensor * parallel.data),
         reason=f"every layer is divided over {parallel.tensor} GPU{'s' if parallel.tensor > 1 else ''}",
     )
     if parallel.pipeline > 1:
         yield Setting(name="--pp-size", value=str(parallel.pipeline), reason="layers are divided into stages")
+    if parallel.data > 1:
+        yield Setting(
+            name="--dp-size",
+            value=str(parallel.data),
+            reason=f"{parallel.data} replicas of attention, each with its own users and cache, share the experts; "
+            "--tp-size counts the ranks of all",
+            source="sglang/srt/server_args.py at 0.5.23",
+        )
+        yield Setting(name="--enable-dp-attention", reason="replicas of attention alone, not of the whole model")
     if parallel.expert and (flag := case.accepted.first("--ep-size", "--expert-parallel-size")):
         yield Setting(
             name=flag,
-            value=str(parallel.tensor),
-            reason=f"whole experts on each of {parallel.tensor} ranks: their width cannot be divided by as many",
+            value=str(parallel.tensor * parallel.data),
+            reason=model_settings.whole_experts_words(parallel),
             source="sglang/srt/server_args.py at 0.5.23",
         )
     if parallel.decode_context > 1 and "--dcp-size" in case.accepted:
@@ -117,10 +126,11 @@ def _spread(case: FlagCase) -> Iterator[Setting]:
 def _memory(case: FlagCase) -> Iterator[Setting]:
     plan = case.plan
     yield Setting(name="--context-length", value=str(plan.context_tokens), reason="the context that was planned")
-    count = model_settings.sequences(plan)
+    replicas = plan.parallel.data
+    count = -(-model_settings.sequences(plan) // replicas)  # of each
     yield Setting(
         name="--max-running-requests",
-        value=str(count),
+        value=str(count * replicas),
         reason=f"requests at once: {plan.goal.users} asked for, {plan.users_at_context} fit at full context, and an "
         "agent's short side calls",
     )
@@ -134,8 +144,9 @@ def _memory(case: FlagCase) -> Iterator[Setting]:
     if plan.ubatch_tokens:
         yield Setting(
             name="--chunked-prefill-size",
-            value=str(plan.ubatch_tokens),
-            reason="tokens of a prompt computed at once: what the plan counted",
+            value=str(plan.ubatch_tokens * replicas),
+            reason="tokens of a prompt computed at once: what the plan counted"
+            + (f" for each of {replicas} replicas" if replicas > 1 else ""),
         )
     if plan.memory_fraction is not None:
         yield Setting(

@@ -120,10 +120,17 @@ def _spread(case: FlagCase) -> Iterator[Setting]:
             value=str(parallel.pipeline),
             reason="layers are divided into stages",
         )
+    if parallel.data > 1:
+        yield Setting(
+            name="--data-parallel-size",
+            value=str(parallel.data),
+            reason=f"{parallel.data} replicas of attention, each with its own users and cache, share the experts",
+            source="https://docs.vllm.ai/en/stable/serving/data_parallel_deployment.html",
+        )
     if parallel.expert:
         yield Setting(
             name="--enable-expert-parallel",
-            reason=f"whole experts on each of {parallel.tensor} ranks: their width cannot be divided by as many",
+            reason=model_settings.whole_experts_words(parallel),
             source="vLLM 0.32.0 model_executor/layers/fused_moe/config.py, FusedMoEParallelConfig.make",
         )
     if parallel.decode_context > 1:
@@ -212,10 +219,11 @@ def _sequences(plan: Plan) -> Setting:
         count = max(plan.goal.users, model_settings.LEAST_SEQUENCES)
         reason = f"requests at once: {plan.goal.users} asked for, and an agent's short side calls"
     else:
-        count = model_settings.sequences(plan)
+        replicas = plan.parallel.data
+        count = -(-model_settings.sequences(plan) // replicas)
         reason = (
-            f"requests at once: {plan.goal.users} asked for, {plan.users_at_context} fit at full context, and an "
-            "agent's short side calls"
+            f"requests at once{' in each replica' if replicas > 1 else ''}: {plan.goal.users} asked for, "
+            f"{plan.users_at_context} fit at full context, and an agent's short side calls"
         )
     return Setting(name="--max-num-seqs", value=str(count), reason=reason)
 

@@ -24,6 +24,11 @@ Basis = Literal["read", "probed", "measured", "derived", "catalog", "assumed"]
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 
+def fields_added(content: dict[str, Any]) -> dict[str, Any]:
+    """The upgrade from a schema whose content is whole: what it could not say has a value where nothing is said."""
+    return content
+
+
 class Part(BaseModel):
     """A piece of a record: frozen, strict about unknown names, no NaN and no infinity."""
 

@@ -1,8 +1,9 @@
 """Boxes, models or engines side by side."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
-from upright.facts.records.base import Part, Reason, Record
+from upright.facts.records.base import Part, Reason, Record, Upgrade, fields_added
 from upright.facts.records.names import SafeName
 from upright.facts.records.plan import Goal, Rate
 
@@ -81,6 +82,8 @@ class Comparison(Record):
     """Columns side by side."""
 
     kind: ClassVar[str] = "comparison"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added}
 
     goal: Goal
     """What was asked of each."""

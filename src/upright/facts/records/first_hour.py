@@ -1,10 +1,11 @@
 """The first hour on a box: what was to be done, what came of each step, and which of our claims held."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from upright.facts.records.base import Json, Part, Reason, Record
+from upright.facts.records.base import Json, Part, Reason, Record, Upgrade, fields_added
 from upright.facts.records.names import SafeName
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Runtime
@@ -123,6 +124,8 @@ class FieldTest(Record):
     """A field test as it goes: written before and after each step, so that a killed one goes on where it was."""
 
     kind: ClassVar[str] = "field-test"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added}
 
     name: SafeName
     """Its name: the folder that it is kept in."""
@@ -185,6 +188,8 @@ class FieldBundle(Record):
     """A field test for somebody else: the test and a statement of each deployment, redacted."""
 
     kind: ClassVar[str] = "field-bundle"
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added}
 
     test: FieldTest
     """What was done, and what came of it."""

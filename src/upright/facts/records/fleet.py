@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from upright.facts.records.base import Part, Reason, Record, Upgrade
+from upright.facts.records.base import Part, Reason, Record, Upgrade, fields_added
 from upright.facts.records.names import SafeName
 from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Runtime
@@ -217,7 +217,8 @@ class Fleet(Record):
     """Boxes that serve one model each, and the router in front of them."""
 
     kind: ClassVar[str] = "fleet"
-    schema_version: ClassVar[int] = 1
+    schema_version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added}
 
     name: Name
     """How verbs call it."""

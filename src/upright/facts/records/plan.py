@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from upright.facts.records.base import Basis, Part, Reason, Record, Upgrade
+from upright.facts.records.base import Basis, Part, Reason, Record, Upgrade, fields_added
 from upright.facts.records.names import SafeName
 
 Use = Literal["coding-agent", "chat", "batch", "long-documents"]
@@ -35,6 +35,8 @@ class Goal(Part):
     """The shape of the load."""
     minimum_tokens_per_second: float | None = None
     """Slowest acceptable decode for one user; None means any."""
+    first_answer_seconds: float | None = None
+    """What a prompt of 20,000 tokens may take to be read; None is what the use expects."""
     engine: SafeName | None = None
     """Only this engine."""
     engine_version: SafeName | None = None
@@ -45,6 +47,8 @@ class Goal(Part):
     """Only this many ranks of tensor parallelism."""
     pipeline_parallel: Count | None = None
     """Only this many pipeline stages."""
+    data_parallel: Count | None = None
+    """Only this many replicas of attention, whose ranks share the experts."""
     decode_context_parallel: Count | None = None
     """Only this many ranks to share one copy of the cache."""
     expert_parallel: bool | None = None
@@ -61,6 +65,17 @@ class Goal(Part):
     """Boxes of this kind that hold one model together."""
     link: str | None = None
     """The network between them, a row of the catalogue's links; None if there is only one."""
+
+    @property
+    def ranks_asked(self) -> bool:
+        """Whether a number of ranks, stages, replicas or sharing ranks was asked for."""
+        counts = (self.tensor_parallel, self.pipeline_parallel, self.data_parallel, self.decode_context_parallel)
+        return any(counts)
+
+    @property
+    def spread_asked(self) -> bool:
+        """Whether the planner is not free to choose ranks, stages and replicas."""
+        return self.nodes > 1 or any((self.tensor_parallel, self.pipeline_parallel, self.data_parallel))
 
 
 class LedgerLine(Part):
@@ -141,6 +156,13 @@ class Parallel(Part):
     """Boxes that the ranks are spread over, as many on each."""
     expert: bool = False
     """Whether ranks hold whole experts (expert parallelism) instead of a slice of each."""
+    data: int = 1
+    """Replicas of attention (data parallelism), each with its own users and cache; experts lie on all their ranks."""
+
+    @property
+    def ranks(self) -> int:
+        """GPUs in all."""
+        return self.tensor * self.pipeline * self.data
 
 
 class ExpertPlace(Part):
@@ -290,8 +312,8 @@ class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
-    schema_version: ClassVar[int] = 5
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
+    schema_version: ClassVar[int] = 6
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: fields_added}
 
     engine: SafeName
     """Which engine."""

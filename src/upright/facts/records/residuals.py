@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from upright.facts.records.base import Figure, Part, QuotedText, Record, Upgrade
+from upright.facts.records.base import Figure, Part, QuotedText, Record, Upgrade, fields_added
 from upright.facts.records.names import SafeName
 from upright.facts.records.plan import Parallel
 
@@ -87,8 +87,8 @@ class Residuals(Record):
     """One start of an engine, measured against its plan. The next plan for this box, engine and version uses it."""
 
     kind: ClassVar[str] = "residuals"
-    schema_version: ClassVar[int] = 3
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
+    schema_version: ClassVar[int] = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: fields_added}
 
     deployment: str
     """Which deployment."""

@@ -39,7 +39,7 @@ class FieldCell:
         parallel = self.plan.parallel
         ranks = {
             "tensor_parallel": parallel.tensor, "pipeline_parallel": parallel.pipeline,
-            "decode_context_parallel": parallel.decode_context,
+            "data_parallel": parallel.data, "decode_context_parallel": parallel.decode_context,
         }  # fmt: skip
         pinned = {name: count for name, count in ranks.items() if count > 1}
         return Goal(context_tokens=self.plan.context_tokens, engine=self.plan.engine, **pinned)
@@ -116,5 +116,5 @@ def smallest(models: Iterable[Model], source: CellSource) -> list[FieldCell]:
 
 
 def _parallel_words(parallel: Parallel) -> str:
-    named = {"TP": parallel.tensor, "PP": parallel.pipeline, "DCP": parallel.decode_context}
+    named = {"TP": parallel.tensor, "PP": parallel.pipeline, "DP": parallel.data, "DCP": parallel.decode_context}
     return "".join(f" {name}{count}" for name, count in named.items() if count > 1) + (" EP" if parallel.expert else "")

@@ -191,7 +191,7 @@ def ways_of_row(
 
 def _for_any_model(goal: Goal) -> Goal:
     """What was asked, but for what belongs to one artifact."""
-    kept = ("context_tokens", "users", "use", "minimum_tokens_per_second", "nodes", "link")
+    kept = ("context_tokens", "users", "use", "minimum_tokens_per_second", "first_answer_seconds", "nodes", "link")
     return Goal(**{name: getattr(goal, name) for name in kept})
 
 

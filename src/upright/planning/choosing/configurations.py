@@ -202,20 +202,22 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         ]
         for spread in engine_constraints.parallel_layouts(rules, len(devices), dtype)
     ]
+    if ranks.replicas_in_ranks is not None and (
+        replicated := engine_constraints.replicated_attention(model, goal, len(devices))
+    ):
+        layouts.append([replicated])
     fitting = False
     for layout in rules.open(layouts, dtype):
-        tensor, pipeline = layout[0].tensor, layout[0].pipeline
-        if fitting and tensor * pipeline > layouts[0][0].tensor * layouts[0][0].pipeline:
+        spread = layout[0]
+        if fitting and spread.ranks > layouts[0][0].ranks:
             break
-        problems = tuple(
-            rank_objections(model, goal, engine, ranks, version, len(devices), tensor, pipeline, same=same)
-        )
-        used = devices[: tensor * pipeline] or (NO_GPU,)
-        fraction, why = fractions.choose(share, goal.memory_fraction, used[0], tensor)
+        problems = tuple(rank_objections(model, goal, engine, ranks, version, len(devices), spread, same=same))
+        used = devices[: spread.ranks] or (NO_GPU,)
+        fraction, why = fractions.choose(share, goal.memory_fraction, used[0], spread.tensor * spread.data)
         if goal.memory_fraction is None:
             fraction, why = rules.fraction(fraction, why)
         # Without a run of DCP on such a build, it is used only as far as the goal needs: it is a tuning step else.
-        row = speed_constants(box, engine, version, tensor * pipeline, goal.image)
+        row = speed_constants(box, engine, version, spread.ranks, goal.image)
         for_speed = row is not None and row.row.sharing_measured and row.row.basis == "measured"
         for parallel in layout:
             done = plan_on_ranks(

@@ -12,7 +12,7 @@ from functools import cached_property
 from upright.engines.constraints import Breach, Situation, breaches, circumstances, plan_situation, relevant_constraints
 from upright.facts.catalog.rows.constraint import ConstraintRow
 from upright.facts.records.box import Box
-from upright.facts.records.model import Model
+from upright.facts.records.model import MlaAttention, Model
 from upright.facts.records.plan import Goal, Note, Objection, Parallel, Plan
 from upright.facts.records.recipe import Circumstances
 from upright.planning.choosing.goal_checks import heads_divide, most_ranks
@@ -22,6 +22,8 @@ FORBIDDEN = "constraint"
 UNWISE = "constraint-unwise"
 NOT_OFFERED = "not-offered"
 _CACHE_TYPES = ("fp8_e4m3", "fp8", "fp8_ds_mla", "bf16")
+REPLICAS_FROM_USERS = 32
+"""Replicas of attention are usual for latent attention from so many users: below, one user's step takes longer."""
 _OPTIONS = {"decode_context": "DCP", "expert_width_per_rank": "TP"}
 
 
@@ -111,22 +113,32 @@ def with_constraints(plan: Plan, rules: EngineRules, *, cache_known: bool) -> Pl
 def parallel_layouts(rules: EngineRules, count: int, dtype: str) -> Iterator[Parallel]:
     """Ranks and stages: over several boxes stages go across, or ranks do; other splits where a row is against one."""
     model, goal = rules.model, rules.goal
-    whole = bool(goal.expert_parallel)
-    if goal.nodes > 1 and not (goal.tensor_parallel or goal.pipeline_parallel):
+    replicas = goal.data_parallel or 1
+    whole = bool(goal.expert_parallel) or replicas > 1
+    if goal.nodes > 1 and not (goal.tensor_parallel or goal.pipeline_parallel or replicas > 1):
         yield Parallel(tensor=most_ranks(model, count // goal.nodes), pipeline=goal.nodes, nodes=goal.nodes)
         if (across := most_ranks(model, count)) > count // goal.nodes and across % goal.nodes == 0:
             yield Parallel(tensor=across, nodes=goal.nodes)
         return
     stages = goal.pipeline_parallel or 1
-    tensor = goal.tensor_parallel or most_ranks(model, count // stages)
-    first = Parallel(tensor=tensor, pipeline=stages, nodes=goal.nodes, expert=whole)
+    tensor = goal.tensor_parallel or most_ranks(model, count // (stages * replicas))
+    first = Parallel(tensor=tensor, pipeline=stages, nodes=goal.nodes, expert=whole, data=replicas)
     yield first
-    asked = goal.tensor_parallel or goal.pipeline_parallel or goal.expert_parallel is not None or goal.nodes > 1
+    asked = goal.spread_asked or goal.expert_parallel is not None
     if not asked and any(breach.row.demand.fact == "expert_width_per_rank" for breach in rules.broken(first, dtype)):
         yield from _other_splits(model, tensor)
     if not asked and tensor < count:  # last, all GPUs by stages: where ranks leave some idle and do not hold it
         wide = next(ranks for ranks in range(tensor, 0, -1) if count % ranks == 0 and heads_divide(model, ranks))
         yield Parallel(tensor=wide, pipeline=count // wide)
+
+
+def replicated_attention(model: Model, goal: Goal, count: int) -> Parallel | None:
+    """A replica of attention on each GPU, which share the experts: of latent attention every rank keeps all anyway."""
+    experts, asked = model.architecture.experts, goal.spread_asked or goal.expert_parallel is False
+    latent = any(isinstance(kind, MlaAttention) for kind in model.architecture.attention)
+    if asked or not latent or experts is None or goal.users < REPLICAS_FROM_USERS or count < 2 or experts.count % count:
+        return None
+    return Parallel(data=count, expert=True)
 
 
 def _other_splits(model: Model, tensor: int) -> Iterator[Parallel]:
@@ -142,9 +154,10 @@ def _other_splits(model: Model, tensor: int) -> Iterator[Parallel]:
 
 
 def split_words(parallel: Parallel) -> str:
-    """`TP 8`, `TP 8 with EP`, `TP 4 x PP 2`."""
+    """`TP 8`, `TP 8 with EP`, `TP 4 x PP 2`, `TP 1 x DP 8 with EP`."""
     stages = f" x PP {parallel.pipeline}" if parallel.pipeline > 1 else ""
-    return f"TP {parallel.tensor}{stages}{' with EP' if parallel.expert else ''}"
+    replicas = f" x DP {parallel.data}" if parallel.data > 1 else ""
+    return f"TP {parallel.tensor}{stages}{replicas}{' with EP' if parallel.expert else ''}"
 
 
 def _names(layouts: Sequence[Parallel]) -> str:

@@ -13,7 +13,7 @@ from upright.facts.catalog.recorded_flags import recorded_versions
 from upright.facts.catalog.rows.engine import CompatRow
 from upright.facts.records.box import Box
 from upright.facts.records.model import CompressedAttention, GqaAttention, MlaAttention, Model
-from upright.facts.records.plan import Goal, Objection
+from upright.facts.records.plan import Goal, Objection, Parallel
 from upright.planning.memory.kvcache import CACHE_TYPES
 from upright.planning.placement.engine_support import built_for, dcp_remedy
 from upright.planning.placement.gpu_memory_utilization import gpu_share
@@ -67,17 +67,18 @@ def rank_objections(
     ranks: Ranks,
     version: str | None,
     count: int,
-    tensor: int,
-    pipeline: int,
+    spread: Parallel,
     *,
     same: bool,
 ) -> Iterator[Objection]:
+    tensor, pipeline, replicas = spread.tensor, spread.pipeline, spread.data
     if count == 0:
         yield Objection(code="no-gpu", message=f"{engine} needs a GPU for this model, and the box has none")
-    elif tensor * pipeline > count:
-        message = f"{tensor} x {pipeline} ranks are asked for, the box has {count} GPUs"
+    elif spread.ranks > count:
+        asked = " x ".join(map(str, (tensor, pipeline, *((replicas,) if replicas > 1 else ()))))
+        message = f"{asked} ranks are asked for, the box has {count} GPUs"
         one_stage = pipeline > 1 and tensor <= count
-        remedy = "--pp 1" if one_stage else f"--tp {most_ranks(model, count // pipeline)}"
+        remedy = "--pp 1" if one_stage else f"--tp {most_ranks(model, count // (pipeline * replicas))}"
         yield Objection(code="too-few-gpus", message=message, remedy=remedy)
     if pipeline > (layers := model.architecture.layers):
         message = f"{pipeline} stages are asked for, the model has {layers} layers"
@@ -93,6 +94,7 @@ def rank_objections(
         message = f"{heads} attention heads{of_keys} cannot be divided over {tensor} ranks"
         remedy = f"--tp {most_ranks(model, max(count, 1))}"
         yield Objection(code="heads-not-divisible", message=message, remedy=remedy)
+    yield from _replica_objections(model, engine, ranks, spread)
     share = goal.decode_context_parallel
     if share is not None and tensor % share:
         message = f"{tensor} ranks cannot be divided into DCP groups of {share}"
@@ -101,6 +103,22 @@ def rank_objections(
         release = " ".join(filter(None, (engine_named(engine).title, version)))
         message = f"{release} has no decode context parallelism: every rank keeps a whole copy of the cache"
         yield Objection(code="no-dcp", message=message, remedy=dcp_remedy(engine, ranks))
+
+
+def _replica_objections(model: Model, engine: str, ranks: Ranks, spread: Parallel) -> Iterator[Objection]:
+    if spread.data < 2:
+        return
+    title, experts = engine_named(engine).title, model.architecture.experts
+    if ranks.replicas_in_ranks is None or spread.nodes > 1:
+        where = " over several boxes" if ranks.replicas_in_ranks is not None else ""
+        message = f"replicas of attention that share experts are not planned for {title}{where}"
+        yield Objection(code="no-dp", message=message, remedy="--dp 1")
+    elif experts is None:
+        message = "a model without experts has nothing that replicas of attention could share"
+        yield Objection(code="no-dp", message=message, remedy="--dp 1, and a server on each GPU behind a router")
+    elif experts.count % (spread.tensor * spread.data):
+        message = f"{experts.count} experts cannot be divided over {spread.tensor} x {spread.data} ranks"
+        yield Objection(code="dp-not-divisor", message=message, remedy="--dp 1")
 
 
 def cache_objection(

@@ -28,7 +28,7 @@ SMALL_CONTEXT_TOKENS = 8_192
 GPU_COUNTS = (2, 4, 8, 16)
 SMALLER_CACHE = {"bf16": "fp8", "f16": "q8_0"}
 """The next cache type below an engine's default."""
-RANK_OPTIONS = ("tensor_parallel", "pipeline_parallel", "decode_context_parallel")
+RANK_OPTIONS = ("tensor_parallel", "pipeline_parallel", "data_parallel", "decode_context_parallel")
 # Wishes that were made for one artifact: another one has ways of its own.
 ARTIFACT_OPTIONS = ("engine", "engine_version", "kv_dtype", "memory_fraction", *RANK_OPTIONS)
 
@@ -108,6 +108,8 @@ def _with_newer(
 def _corrections(plan: Plan) -> Iterator[_Change]:
     """Where a wish itself is in the way: the same without it."""
     codes, goal = {objection.code for objection in plan.objections}, plan.goal
+    if codes & {"no-dp", "dp-not-divisor"}:
+        yield _Change("one copy of attention", goal.model_copy(update={"data_parallel": None}), ("--dp", "1"))
     if "too-few-gpus" in codes and goal.pipeline_parallel not in (None, 1):
         yield _Change("no stages", goal.model_copy(update={"pipeline_parallel": None}), ("--pp", "1"))
     if codes & {"heads-not-divisible", "too-few-gpus"}:

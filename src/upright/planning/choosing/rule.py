@@ -33,7 +33,7 @@ from upright.planning.speed.rows import speed_row
 FLOOR_TOKENS_PER_SECOND: dict[Use, float] = {"coding-agent": 20.0}
 """Decode of one user, expected; `--min-speed` takes its place."""
 FLOOR_FIRST_ANSWER_SECONDS: dict[Use, float] = {"coding-agent": 60.0}
-"""Until a prompt of 20,000 tokens has been read."""
+"""Until a prompt of 20,000 tokens has been read; `--first-answer` takes its place."""
 FIRST_PROMPT_TOKENS = 20_000
 SLOWER = 1 / 3
 """How much slower than the fastest build of its class a larger one may be."""
@@ -102,8 +102,7 @@ class Way:
     def staged(self) -> bool:
         """Pipeline stages that nobody asked for: no constant prices them yet."""
         plan = self.plan
-        asked = plan.goal.nodes > 1 or plan.goal.tensor_parallel or plan.goal.pipeline_parallel
-        return not asked and plan.parallel.pipeline > 1
+        return not plan.goal.spread_asked and plan.parallel.pipeline > 1
 
     @property
     def emulated(self) -> bool:
@@ -142,14 +141,15 @@ class Way:
             self.artifact.source,
             plan.parallel.tensor,
             plan.parallel.pipeline,
+            plan.parallel.data,
         )
 
     @property
     def idle_gpus(self) -> int:
         goal = self.plan.goal
-        if self.plan.memory_fraction is None or goal.nodes > 1 or goal.tensor_parallel or goal.pipeline_parallel:
+        if self.plan.memory_fraction is None or goal.spread_asked:
             return 0
-        return max(0, len(self._box.gpus) - self.plan.parallel.tensor * self.plan.parallel.pipeline)
+        return max(0, len(self._box.gpus) - self.plan.parallel.ranks)
 
 
 def ordered(ways: Iterable[Way]) -> list[Way]:
@@ -204,6 +204,19 @@ def missed_floors(plan: Plan) -> int:
     return int(slow) + int(late)
 
 
+def missed_floor_words(plan: Plan) -> str | None:
+    """What of the use's floors this plan is expected to miss, and what moves them; None if nothing."""
+    speed, goal, missed = plan.speed, plan.goal, []
+    if speed is None or not missed_floors(plan):
+        return None
+    if (rate := expected(speed.decode)) < (least := floor_tokens_per_second(goal)):
+        missed.append(f"{rate:.3g} tok/s where {least:g} are wanted (--min-speed)")
+    if speed.prompt is not None and (seconds := FIRST_PROMPT_TOKENS / expected(speed.prompt)) > floor_seconds(goal):
+        read = f"{seconds:,.0f} s to read a first prompt of {FIRST_PROMPT_TOKENS:,} tokens"
+        missed.append(f"{read} where {floor_seconds(goal):g} s are wanted (--first-answer)")
+    return " and ".join(missed)
+
+
 def floor_tokens_per_second(goal: Goal) -> float:
     if goal.minimum_tokens_per_second is not None:
         return goal.minimum_tokens_per_second
@@ -211,6 +224,8 @@ def floor_tokens_per_second(goal: Goal) -> float:
 
 
 def floor_seconds(goal: Goal) -> float:
+    if goal.first_answer_seconds is not None:
+        return goal.first_answer_seconds
     return FLOOR_FIRST_ANSWER_SECONDS.get(goal.use, float("inf"))
 
 

@@ -22,7 +22,7 @@ from upright.planning.choosing.estimated_sizes import may_be_placed
 from upright.planning.choosing.goal_checks import cache_objection, check_goal, fp8_images
 from upright.planning.choosing.nearest import SMALLER_CACHE, Larger, Planner, nearest
 from upright.planning.choosing.published_notes import published_notes
-from upright.planning.choosing.rule import Way, lost_much, of_like_size, ordered
+from upright.planning.choosing.rule import Way, lost_much, missed_floor_words, of_like_size, ordered
 from upright.planning.choosing.trades import other_ways
 from upright.planning.choosing.tuning_steps import tuning_steps
 from upright.planning.placement.devices import RAM_NOT_SPECIFIED, gpus
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from upright.facts.records.residuals import Residuals
 
 SMALLER = "smaller-cache"
+BELOW_FLOOR = "below-floor"
 COMMUNITY = "community-image"
 
 
@@ -210,8 +211,13 @@ def _advised(table: Table, best: Way, ways: Sequence[Way], native: Model, known:
     climb = tuning_steps(plan, artifact, lambda changed: table.best(artifact, changed))
     beside = [*ways[1:], *_beside(table, best, ways, known)]
     published = published_notes(plan, artifact, table.box)
-    notes = (*plan.notes, *_ram_notes(best, ways), *other_ways(best, beside), *published)
+    notes = (*plan.notes, *_floor_notes(plan), *_ram_notes(best, ways), *other_ways(best, beside), *published)
     return plan.model_copy(update={"rungs": climb, "notes": notes})
+
+
+def _floor_notes(plan: Plan) -> Iterator[Note]:
+    if missed := missed_floor_words(plan):
+        yield Note(code=BELOW_FLOOR, message=f"slow for {plan.goal.use}: {missed}")
 
 
 def _ram_notes(best: Way, ways: Sequence[Way]) -> Iterator[Note]:

@@ -23,7 +23,7 @@ def other_ways(best: Way, others: Sequence[Way]) -> tuple[Note, ...]:
     for buys, worth in _GAINS.items():
         ranked = sorted((way for way in fitting if worth(way, best) >= _MORE), key=lambda way: -worth(way, best))
         if ranked:
-            found.setdefault(id(ranked[0]), []).append(buys)
+            found.setdefault(id(ranked[0]), []).append(_for_users(buys, best.plan.goal.users))
     ways = {id(way): way for way in fitting}
     return tuple(_note(ways[key], best, buys) for key, buys in list(found.items())[:MOST])
 
@@ -41,16 +41,24 @@ def _options(plan: Plan, best: Plan) -> Iterator[str]:
         yield from ("--image", plan.goal.image)
     if plan.kv.dtype != best.kv.dtype and not plan.goal.image:
         yield from ("--kv-dtype", plan.kv.dtype)
-    if plan.parallel.decode_context != best.parallel.decode_context:
-        yield from ("--dcp", str(plan.parallel.decode_context))
-    if plan.parallel.tensor != best.parallel.tensor and plan.memory_fraction is not None:
-        yield from ("--tp", str(plan.parallel.tensor))
+    if plan.memory_fraction is None:
+        return  # whole layers on devices: there are no ranks to count
+    for option, ours, theirs in (
+        ("--tp", plan.parallel.tensor, best.parallel.tensor),
+        ("--dp", plan.parallel.data, best.parallel.data),
+        ("--dcp", plan.parallel.decode_context, best.parallel.decode_context),
+    ):
+        if ours != theirs:
+            yield from (option, str(ours))
 
 
 def _figures(way: Way, best: Way) -> Iterator[str]:
     speed = way.plan.speed
     yield f"{speed.decode.best or speed.decode.low:.0f} tok/s" if speed else "speed not known"
-    yield f"one user up to {format_tokens(way.plan.largest_context_tokens)}"
+    if way.plan.goal.users > 1:
+        yield f"{way.plan.users_at_context} users x {format_tokens(way.plan.context_tokens)} tokens"
+    else:
+        yield f"one user up to {format_tokens(way.plan.largest_context_tokens)}"
     if way.artifact.name != best.artifact.name:
         yield f"{format_size(way.artifact.tensor_bytes)}, weights {_LOST[way.fidelity.level]}"
     if way.idle_gpus > best.idle_gpus:
@@ -61,7 +69,14 @@ def _faster(way: Way, best: Way) -> float:
     return way.expected / best.expected if best.expected and not way.staged else 0.0
 
 
+def _for_users(buys: str, users: int) -> str:
+    return "more users" if buys == "longer" and users > 1 else buys
+
+
 def _longer(way: Way, best: Way) -> float:
+    """More tokens of context, for weights of which as little is lost or at a speed that is known too."""
+    if way.lost > best.lost and way.speed is None:
+        return 0.0
     ours, theirs = best.plan.kv.low_tokens, way.plan.kv.low_tokens
     wanted = best.plan.goal.users > 1 or best.plan.largest_context_tokens < way.plan.largest_context_tokens
     return theirs / ours if ours and wanted else 0.0
@@ -94,9 +109,11 @@ def configuration_words(plan: Plan, beside: Plan | None = None) -> str:
         label += f" by the image {plan.goal.image}"
     if beside is not None and plan.memory_fraction is not None and plan.parallel.tensor != beside.parallel.tensor:
         label += f", TP {plan.parallel.tensor}"
+    if plan.parallel.data > 1:
+        label += f", DP {plan.parallel.data}"
     if plan.parallel.decode_context > 1:
         label += f", DCP {plan.parallel.decode_context}"
-    elif beside is not None and beside.parallel.decode_context > 1:
+    elif beside is not None and beside.parallel.decode_context > 1 and plan.memory_fraction is not None:
         label += ", no DCP"
     if beside is not None and plan.kv.dtype != beside.kv.dtype:
         label += f", {plan.kv.dtype} KV"

@@ -55,12 +55,21 @@ class StepBytes(NamedTuple):
 
 
 def rank_weights(
-    model: Model, *, tensor: int, pipeline: int = 1, vision: Vision = "divided", draft: bool = False
+    model: Model,
+    *,
+    tensor: int,
+    pipeline: int = 1,
+    data: int = 1,
+    vision: Vision = "divided",
+    draft: bool = False,
 ) -> tuple[RankWeights, ...]:
-    """One entry for each pipeline stage; all ranks of a stage hold the same number of bytes."""
+    """One entry for each pipeline stage; all ranks of a stage hold the same number of bytes.
+
+    Replicas of attention (`data`) hold all of it each, and divide the routed experts among them.
+    """
     stages = stage_layers(model.architecture.layers, pipeline)
     return tuple(
-        _stage(model, layers, tensor, first=index == 0, last=index == pipeline - 1, vision=vision, draft=draft)
+        _stage(model, layers, tensor, data, first=index == 0, last=index == pipeline - 1, vision=vision, draft=draft)
         for index, layers in enumerate(stages)
     )
 
@@ -114,7 +123,7 @@ def layer_bytes(model: Model, groups: Sequence[Group] | None = None) -> dict[int
 
 
 def _stage(
-    model: Model, layers: range, tensor: int, *, first: bool, last: bool, vision: Vision, draft: bool
+    model: Model, layers: range, tensor: int, data: int, *, first: bool, last: bool, vision: Vision, draft: bool
 ) -> RankWeights:
     totals: dict[Group, int] = {}
     for line in model.weights:
@@ -127,7 +136,7 @@ def _stage(
         whole = _whole_share(group, share, vision)
         if whole is not None:
             replicated += total * whole
-            divided += total * (1 - whole) / tensor
+            divided += total * (1 - whole) / (tensor * data if group == "routed_experts" else tensor)
     absorbed = sum(_absorbed(kind) for kind in model.architecture.attention)
     part = Fraction(len(layers), model.architecture.layers * tensor)
     return RankWeights(

@@ -121,7 +121,8 @@ def _tokens_in(room: int, shape: CacheShape, block: int) -> int:
 
 def _objections(case: CpuCase, short: int, low: int) -> tuple[Objection, ...]:
     objections = []
-    if case.goal.tensor_parallel not in (None, 1) or case.goal.pipeline_parallel not in (None, 1):
+    goal = case.goal
+    if any(count not in (None, 1) for count in (goal.tensor_parallel, goal.pipeline_parallel, goal.data_parallel)):
         title = engine_named(case.engine).title
         message = f"{title}'s CPU build is planned as one rank: ranks in system RAM share nothing but the machine"
         objections.append(Objection(code="one-rank", message=message, remedy="--tp 1"))

@@ -153,7 +153,7 @@ def _against(engine: str, goal: Goal) -> Objection | None:
         other = next((name for name in ENGINES if ranks_of(name)), None)
         remedy = f"--engine {other}, with {ENGINES[other].loads[0]}" if other else None
         return Objection(code="one-box", message=f"{engine} serves from one box", remedy=remedy)
-    if any((goal.tensor_parallel, goal.pipeline_parallel, goal.decode_context_parallel)):
+    if goal.ranks_asked:
         message = f"{engine} puts whole layers on devices: it takes no number of ranks, stages or sharing ranks"
-        return Objection(code="no-ranks", message=message, remedy="leaving out --tp, --pp and --dcp")
+        return Objection(code="no-ranks", message=message, remedy="leaving out --tp, --pp, --dp and --dcp")
     return None

@@ -155,7 +155,8 @@ def _process(plan: Plan, seen: StartReading) -> Residual:
 def _pool(plan: Plan, seen: StartReading) -> PoolResidual:
     fills = plan.memory_fraction is not None
     kv = plan.kv
-    low, best, high = (kv.low_tokens, kv.capacity_tokens, kv.high_tokens) if fills else (kv.planned_tokens,) * 3
+    pool = (kv.low_tokens, kv.capacity_tokens, kv.high_tokens) if fills else (kv.planned_tokens,) * 3
+    low, best, high = (tokens // plan.parallel.data for tokens in pool)  # an engine tells of each replica
     measured = seen.pool_tokens
     read = seen.report.of("kv_tokens") or (None if fills else seen.report.of("context_tokens"))
     if measured.value is None and read is not None:

@@ -93,6 +93,7 @@ class RankCase:
             self.offload.without_experts() if self.offload else self.model,
             tensor=self.parallel.tensor,
             pipeline=self.parallel.pipeline,
+            data=self.parallel.data,
             vision=self.ranks.vision,
             draft=self.goal.draft,
         )
@@ -109,9 +110,15 @@ class RankCase:
         able = self.ranks.sharing.able(self.version)
         return gcd(self.parallel.tensor, self.parallel.decode_context) if able else 1
 
+    @cached_property
+    def users(self) -> int:
+        """Of one replica of attention."""
+        return -(-self.goal.users // self.parallel.data)
+
     @property
     def need_tokens(self) -> int:
-        return self.context_tokens * self.goal.users
+        """In one replica's cache."""
+        return self.context_tokens * self.users
 
 
 class _Rank(NamedTuple):
@@ -142,7 +149,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
     roomiest = _kinds(_ranks(replace(case, gpu_experts=0))) if case.gpu_experts else kinds
     if case.offload and case.gpu_experts < case.offload.count:  # experts fill the rest
         best, low, high = (min(end, case.need_tokens) for end in (best, low, high))
-    shape = case.shape
+    shape, replicas = case.shape, case.parallel.data
     ledger = [ledger_line for rank in ranks for ledger_line in (*rank.fixed, *_cache_lines(case, rank), *rank.outside)]
     ledger += _on_host(case)
     plan = Plan(
@@ -165,16 +172,18 @@ def plan_on_ranks(case: RankCase) -> Plan:
             shape,
             case.storage,
             copies=copies(shape, case.parallel.tensor, case.sharing),
-            capacity_tokens=best,
-            low_tokens=low,
-            high_tokens=high,
-            planned_tokens=case.need_tokens,
+            capacity_tokens=replicas * best,
+            low_tokens=replicas * low,
+            high_tokens=replicas * high,
+            planned_tokens=case.context_tokens * case.goal.users,
         ),
         objections=_objections(case, ranks, smallest, low),
         notes=_notes(case, smallest, best, low),
     )
     longest = min(longest_tokens(rank.held, _pool_bytes(rank, case, "low")) for rank in roomiest)
-    most_users = most_requests(smallest.held, _pool_bytes(smallest, case, "low"), case.context_tokens)
+    most = most_requests(smallest.held, _pool_bytes(smallest, case, "low"), case.context_tokens)
+    whole = low // case.context_tokens  # no request lies in two replicas
+    most_users = replicas * (whole if most is None else min(whole, most))
     return with_limits(plan, case.model, longest_tokens=longest, most_users=most_users)
 
 
@@ -212,7 +221,7 @@ def _ranks(case: RankCase) -> tuple[_Rank, ...]:
 
     found = []
     for index, device in enumerate(case.gpus):
-        stage = case.stages[index // case.parallel.tensor]
+        stage = case.stages[index // case.parallel.tensor % case.parallel.pipeline]
         held = held_in(stage.layers)
         fixed = _fixed(case, device, stage)
         runtime = next(found.bytes for found in fixed if found.term == "runtime")
@@ -224,9 +233,7 @@ def _ranks(case: RankCase) -> tuple[_Rank, ...]:
 def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLine, ...]:
     """What the fraction must hold beside the pool."""
     tensor, basis = case.parallel.tensor, case.model.basis
-    lines = [
-        exact_line(device.name, "weights", stage.divided_bytes, f"1/{tensor} of what tensor parallelism divides", basis)
-    ]
+    lines = [exact_line(device.name, "weights", stage.divided_bytes, _divided_words(case.parallel), basis)]
     if stage.replicated_bytes:
         why = "on every rank: projections into the latent space, router, norms, indexer"
         lines.append(exact_line(device.name, "replicated_weights", stage.replicated_bytes, why, basis))
@@ -246,6 +253,12 @@ def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLi
     if case.share.graphs_counted(case.version):
         terms.append("graphs")
     return (*lines, *(overhead_line(rows[term], device.name) for term in terms if term in rows))
+
+
+def _divided_words(parallel: Parallel) -> str:
+    if parallel.data > 1:
+        return f"1/{parallel.tensor * parallel.data} of the routed experts, 1/{parallel.tensor} of what else is divided"
+    return f"1/{parallel.tensor} of what tensor parallelism divides"
 
 
 def _outside(case: RankCase, device: Device) -> tuple[LedgerLine, ...]:
@@ -269,7 +282,7 @@ def _on_host(case: RankCase) -> tuple[LedgerLine, ...]:
 
 def _cache_lines(case: RankCase, rank: _Rank) -> tuple[LedgerLine, ...]:
     """Tokens and windows of the users' sequences, and the states that the engine keeps of them."""
-    users, held = case.goal.users, rank.held
+    users, held = case.users, rank.held
     request, states = held.request_bytes(case.context_tokens), held.state_bytes * held.states_kept
     why = f"{users} x {format_tokens(case.context_tokens)} tokens x {float(held.token_bytes):,.0f} B on this rank"
     if held.pages is not None:
@@ -297,7 +310,7 @@ def _pool_bytes(rank: _Rank, case: RankCase, end: End) -> Fraction:
 
 
 def _tokens(case: RankCase, rank: _Rank, end: End) -> int:
-    return pool_tokens(rank.held, _pool_bytes(rank, case, end), case.goal.users, case.context_tokens)
+    return pool_tokens(rank.held, _pool_bytes(rank, case, end), case.users, case.context_tokens)
 
 
 def _off(term: LedgerLine, end: End) -> int:
@@ -310,13 +323,14 @@ def _objections(case: RankCase, ranks: tuple[_Rank, ...], tightest: _Rank, low_t
         objections.append(_weights_too_large(case, tightest, -tightest.pool_bytes))
     enough = low_tokens >= case.need_tokens or case.parallel.pipeline > case.model.architecture.layers
     if tightest.pool_bytes > 0 and not enough:
-        asked = case.goal.users * tightest.held.request_bytes(case.context_tokens) - _pool_bytes(tightest, case, "low")
+        asked = case.users * tightest.held.request_bytes(case.context_tokens) - _pool_bytes(tightest, case, "low")
         short = int(max(asked, (case.need_tokens - low_tokens) * tightest.token_bytes))
         objections.append(
             Objection(
                 code="pool-too-small",
                 message=(
-                    f"{case.goal.users} x {format_tokens(case.context_tokens)} tokens of context are asked for, "
+                    f"{case.users} x {format_tokens(case.context_tokens)} tokens of context are asked for"
+                    f"{' in each replica' if case.parallel.data > 1 else ''}, "
                     f"{format_tokens(low_tokens)} are sure to fit: {format_memory(short)} a GPU are missing"
                 ),
                 device=tightest.device.name,
@@ -371,7 +385,7 @@ def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:
 def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]:
     def tokens_with(more: int) -> int:
         pool = _pool_bytes(rank, case, "best") + more
-        return pool_tokens(rank.held, pool, case.goal.users, case.context_tokens)
+        return pool_tokens(rank.held, pool, case.users, case.context_tokens)
 
     notes, runtime = [], next(line.bytes for line in rank.fixed if line.term == "runtime")
     unused = fractions.unused(case.engine, case.share, rank.device, case.fraction, rank.budget, runtime, tokens_with)

@@ -151,7 +151,7 @@ def _gpus(plan: Plan, box: Box) -> int:
     """A rank takes one; engines that place layers take all there are, and have no fraction."""
     if plan.memory_fraction is None:
         return len(box.gpus)
-    return min(len(box.gpus), plan.parallel.tensor * plan.parallel.pipeline // plan.parallel.nodes)
+    return min(len(box.gpus), plan.parallel.ranks // plan.parallel.nodes)
 
 
 def _upstream(releases: Releases | None, version: str | None) -> Image | None:

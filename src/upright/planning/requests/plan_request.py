@@ -137,7 +137,7 @@ def ram_words(model: Model) -> str:
 def _takes_ram(goal: Goal) -> bool:
     """Whether a way that was asked for can leave experts in system RAM; ranks that are counted cannot."""
     if goal.engine is None:
-        return not any((goal.tensor_parallel, goal.pipeline_parallel, goal.decode_context_parallel))
+        return not goal.ranks_asked
     ranks = ranks_of(goal.engine)
     return ranks is None or ranks.host_experts is not None
 

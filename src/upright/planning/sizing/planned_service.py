@@ -45,7 +45,7 @@ class PlannedService:
 def planned_service(plan: Plan, model: Model, box: Box) -> PlannedService:
     """Where a plan does not know the speed of one request alone, neither is it simulated."""
     alone = expected_speed(plan.model_copy(update={"goal": plan.goal.model_copy(update={"users": 1})}), model, box)
-    ranks = plan.parallel.tensor * plan.parallel.pipeline
+    ranks = plan.parallel.ranks
     chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
     case = speed_case(plan, model, with_assumed_bandwidth(box), chosen.row) if chosen else None
     if isinstance(alone, Unknown) or chosen is None or case is None:

@@ -117,7 +117,9 @@ class Unknown(NamedTuple):
 
 def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     """Unknown where nothing like it was measured, or a figure that the constants are shares of is not known."""
-    ranks = plan.parallel.tensor * plan.parallel.pipeline
+    ranks = plan.parallel.ranks
+    if plan.parallel.data > 1:
+        return Unknown("replicas of attention that share experts were not measured; upright bench measures it")
     chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
     if chosen is None or not chosen.at_home:
         gpu = box.gpus[0].name if box.gpus else "this CPU"
