@@ -112,7 +112,7 @@ EXAMPLES = {
     ),
     "system RAM that nobody gave is asked for": Example(
         "kimi-k2.6 --box 2x-rtx-5090",
-        page=("not known, it depends on system RAM", "--ram 512GB"),
+        page=("not known, it depends on system RAM", "about 526 GiB of system RAM are needed", "--ram 768GB"),
         absent=("16 GiB",),
         plan={"fits": False},
         refused="system RAM",

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from upright.app.cli.main import cli
+from upright.base.units import GIB
 from upright.facts import catalog
 from upright.planning.speed.rows import choose_row, interconnect_of
 from upright.proof.kernels.targets import of_capability
@@ -31,15 +32,17 @@ def test_a_plan_there_is_a_band_or_says_what_measures_it(gpu: str):
     plan = asked("plan", "gpt-oss-20b", "--box", gpu, "--context", "8k")
     unknown = [note["message"] for note in plan["notes"] if note["code"] == "speed-unknown"]
     assert (plan["speed"] is not None) != bool(unknown)
-    assert all("upright tools calibrate" in message for message in unknown)
-    assert not plan["objections"]
+    held = not catalog.gpu(gpu).unified_memory or catalog.gpu(gpu).memory_bytes > 12 * GIB
+    assert held is (not plan["objections"])
+    assert not held or all("upright tools calibrate" in message for message in unknown)
 
 
 @pytest.mark.parametrize("gpu", [name for name in OTHERS if name.startswith("apple")])
-def test_macos_gives_the_gpu_three_quarters_and_llamacpp_runs_there(gpu: str):
+def test_macos_gives_the_gpu_two_thirds_or_three_quarters_and_llamacpp_runs_there(gpu: str):
     row = catalog.gpu(gpu)
     assert row.unified_memory
-    assert row.memory_reported_mib.value == 0.75 * 1024 * row.memory_gb.value
+    share = 2 / 3 if row.memory_gb.value <= 36 else 3 / 4
+    assert row.memory_reported_mib.value == int(share * 1024 * row.memory_gb.value)
     plan = asked("plan", "gpt-oss-20b", "--box", f"1x-{gpu}", "--context", "8k")
     assert plan["engine"] == "llama.cpp"
     budget = next(budget for budget in plan["budgets"] if budget["device"] == "gpu0")

@@ -55,16 +55,27 @@ class Verbs(LazyGroup):
 
 @click.group(
     cls=Verbs,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "UPRIGHT", "max_content_width": 100},
     epilog="Every verb has --help and --json. Exit code: 0 done, 1 the answer is no, 2 misuse or broken.",
 )
 @click.version_option(__version__, message="upright %(version)s")
-def cli() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Without a verb: the answer as JSON.")
+@click.pass_context
+def cli(ctx: click.Context, as_json: bool) -> None:
     """Gets a frontier mixture-of-experts model standing on the box you have, and proves that it stands.
 
     \b
+    Alone it says what this machine can run, and what to type next.
     First time?   upright demo
     """
+    if ctx.invoked_subcommand is None:
+        from upright.app.cli.first_look import answer
+        from upright.app.cli.output import Output
+
+        answer(Output(as_json, None))
+    elif as_json:
+        raise click.UsageError(f"--json stands behind the verb: upright {ctx.invoked_subcommand} … --json", ctx=ctx)
 
 
 def main() -> None:

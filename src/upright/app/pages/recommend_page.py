@@ -14,7 +14,7 @@ from upright.base.units import format_size
 from upright.engines import engine_named
 from upright.facts.records.plan import Goal, Rate
 from upright.facts.records.recommendation import ModelOffer, Recommendation
-from upright.planning.choosing.rule import floor_seconds, floor_tokens_per_second
+from upright.planning.choosing.rule import FIRST_PROMPT_TOKENS, floor_seconds, floor_tokens_per_second
 
 _NAME, _CONTEXT, _DECODE, _PREFILL, _QUALITY = 24, 10, 15, 9, 10
 _CERTAINTY = {"measured": "fitted"}
@@ -31,7 +31,8 @@ def _lines(recommendation: Recommendation, width: int, *, why: bool) -> Iterator
     goal = recommendation.goal
     users = "1 user" if goal.users == 1 else f"{goal.users} users"
     context = f", {goal.context_tokens:,} tokens of context" if goal.context_tokens else ""
-    yield from _wrapped(f"{recommendation.box}: {goal.use}, {users}{context}{_floors(goal)}", width)
+    speed = f", at least {goal.minimum_tokens_per_second:g} tok/s" if goal.minimum_tokens_per_second else ""
+    yield from _wrapped(f"{recommendation.box}: {goal.use}, {users}{context}{speed}", width)
     yield ""
     if recommendation.offers:
         yield from _three(recommendation, width)
@@ -46,6 +47,7 @@ def _lines(recommendation: Recommendation, width: int, *, why: bool) -> Iterator
         yield from _wrapped(_run(recommendation), width)
         if any(offer.quality is not None and offer.quality.by == "maker" for offer in recommendation.offers):
             yield from _wrapped("* its maker's own figure, which counts less; --why says how much.", width)
+        yield from _wrapped(_floors(goal) or "", width)
         yield from _notes(recommendation, width)
     if why:
         yield from _why(recommendation, width)
@@ -53,13 +55,13 @@ def _lines(recommendation: Recommendation, width: int, *, why: bool) -> Iterator
         yield from _wrapped("--why says where scores come from and why not the others, --all shows all.", width)
 
 
-def _floors(goal: Goal) -> str:
-    """What is too slow; the use's own where nothing else was asked."""
-    if goal.minimum_tokens_per_second:
-        return f", at least {goal.minimum_tokens_per_second:g} tok/s"
+def _floors(goal: Goal) -> str | None:
+    """What the use calls slow, and what moves it."""
     rate, seconds = floor_tokens_per_second(goal), floor_seconds(goal)
-    read = f", or above {seconds:g} s to read a first prompt" if math.isfinite(seconds) else ""
-    return f"; slow below {rate:g} tok/s{read}" if rate else ""
+    floors = [f"below {rate:g} tok/s (--min-speed)"] if rate else []
+    if math.isfinite(seconds):
+        floors.append(f"above {seconds:g} s until a prompt of {FIRST_PROMPT_TOKENS:,} tokens is read (--first-answer)")
+    return f"Slow for {goal.use} is {' or '.join(floors)}." if floors else None
 
 
 def _three(recommendation: Recommendation, width: int) -> Iterator[str]:

@@ -48,6 +48,8 @@ NOT_KNOWN = "engine-not-known"
 NOT_UNDERSTOOD = "not-understood"
 _BY_A_SETTING = ("pool-too-small", "constraint")
 """Objections that another context or split ends; for the others the box is too small."""
+_BY_A_WISH = ("heads-not-divisible", "too-few-layers", "dcp-not-divisor", "no-dcp", "dp-not-divisor", "no-dp")
+"""Wishes that no size of the weights could meet: what else is short is short by them."""
 _HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "no-kernels", "ik-only-types", "too-few-gpus", NOT_KNOWN)
 
 
@@ -65,7 +67,8 @@ class Way:
         if plan.fits:
             return (False, *self.drawbacks, self.staged, self.lost)
         short = 0 if _by_a_setting(plan) else max(objection.short_bytes or 0 for objection in plan.objections)
-        return (True, hopeless(plan), not _by_a_setting(plan), self.lost > 1, self.staged, short, self.lost)
+        unread = any(objection.code == "wrong-format" for objection in plan.objections)
+        return (True, unread, hopeless(plan), not _by_a_setting(plan), self.lost > 1, self.staged, short, self.lost)
 
     @cached_property
     def drawbacks(self) -> tuple[bool, bool, int, bool]:
@@ -267,7 +270,8 @@ def faithful(model: Model) -> bool:
 
 
 def _by_a_setting(plan: Plan) -> bool:
-    return all(objection.code in _BY_A_SETTING for objection in plan.objections)
+    codes = [objection.code for objection in plan.objections]
+    return any(code in _BY_A_WISH for code in codes) or all(code in _BY_A_SETTING for code in codes)
 
 
 def _standing(plan: Plan, artifact: Model) -> int:

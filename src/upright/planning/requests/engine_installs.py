@@ -14,6 +14,7 @@ from upright.facts.catalog.rows.getting import GettingRow
 from upright.facts.catalog.versions import in_range
 from upright.facts.records.box import Box
 from upright.facts.records.recipe import Recipe
+from upright.planning.placement.engine_support import runs_on
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def install_methods(engine: str | None, box: Box) -> tuple[InstallMethod, ...]:
     """Of one engine or of all; what this box cannot use is left out."""
     if engine is not None and engine not in ENGINES:
         raise UsageError(f"no engine named {engine}", hint=f"one of {', '.join(ENGINES)}")
-    wanted = tuple(ENGINES) if engine is None else (engine,)
+    wanted = [name for name in ENGINES if runs_on(name, box)] if engine is None else [engine]
     return tuple(way for name in wanted for way in (*_rows(name, box), *_images(name, box)))
 
 

@@ -112,7 +112,7 @@ def test_the_capacity_is_of_the_placement_that_is_shown_and_what_can_be_had_fits
         assert (answer["plans"][0]["kv"]["low_tokens"] >= context) is answer["fits"]
     assert fits == [True, True, True, False]
     no = answer["plans"][0]["objections"][0]["message"]
-    assert "at the upper ends of the figures; by the best ones it takes 18.7 GiB" in no
+    assert "at the upper ends of the figures; by the best ones it takes 16.7 GiB" in no
 
 
 def test_a_model_without_a_gguf_asks_for_one_by_its_name(upright):

@@ -123,7 +123,7 @@ def test_repair_sets_the_damaged_log_aside(upright: Call, three: list[Deployment
 
 
 def test_a_group_without_a_verb_shows_its_help(upright: Call) -> None:
-    done = upright("store")
+    done = upright("tools", "store")
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: upright tools store")
 

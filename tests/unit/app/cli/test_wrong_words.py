@@ -31,7 +31,7 @@ NOBODY = "http://127.0.0.1:1/v1"
             ["error: http://127.0.0.1:1/v1/models cannot be reached: ", "hint:  is a server running at that address?"],
         ),
         (["plan", ""], ["error: Invalid value for 'MODEL': it is empty"]),
-        (["plan", "kimi-k2.6", "--box", ""], ["error: Invalid value for '--box': it is empty"]),
+        (["plan", "kimi-k2.6", "--box", ""], ["error: Invalid value for '--box' / '--gpu': it is empty"]),
         (
             ["plan", "kimmi-k2.6", "--box", "hgx-b200"],
             ["error: kimmi-k2.6 is no file", "hint:  near: kimi-k2.6, "],

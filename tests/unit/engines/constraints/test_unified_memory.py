@@ -73,7 +73,7 @@ def test_a_box_with_memory_of_its_gpu_has_no_limit():
 
 def test_a_share_that_is_asked_for_is_refused(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    words = ["gpt-oss-120b", "--box", SPARK, "--gpu-memory-utilization", "0.94"]
+    words = ["gpt-oss-120b", "--box", SPARK, "--gpu-memory-utilization", "0.94", "--engine", "vllm"]
     shown = " ".join(CliRunner().invoke(command, words).output.split())
     assert "constraints/vllm-unified-memory-most" in shown
     assert "0.92 does not start" in shown

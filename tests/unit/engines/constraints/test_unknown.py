@@ -22,7 +22,7 @@ def test_a_build_without_a_published_size_is_planned_by_its_shapes(monkeypatch):
 def test_system_ram_that_nobody_gave_is_asked_for(monkeypatch):
     shown = page(monkeypatch, "kimi-k2.6", "--box", "8x-rtx-5090")
     assert "16 GiB" not in shown
-    assert "Kimi-K2.6: not known, it depends on system RAM" in shown
+    assert "Kimi-K2.6-GGUF:UD-Q8_K_XL: not known, it depends on system RAM" in shown
     assert "does not fit" not in shown
     assert "No artifact of this model fits the GPUs alone" in shown
     assert "system RAM of this box is not specified" in shown

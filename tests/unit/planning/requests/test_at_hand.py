@@ -107,7 +107,12 @@ def test_a_machine_that_answers_nothing_has_nothing_running() -> None:
 @pytest.mark.parametrize("gpu", [row.id for row in catalog.gpus()])
 def test_no_gpu_is_offered_the_build_of_another_vendor(gpu: str):
     box, vendor = catalog.box_record(f"1x-{gpu}"), catalog.gpu(gpu).vendor
-    strange = {"nvidia": r"rocm|hip|vulkan|metal", "amd": r"cuda|metal", "apple": r"cuda|rocm|hip|vulkan"}[vendor]
+    strange = {
+        "nvidia": r"rocm|hip|vulkan|metal|intel",
+        "amd": r"cuda|metal|intel",
+        "apple": r"cuda|rocm|hip|vulkan|intel",
+        "intel": r"cuda|rocm|hip|metal",
+    }[vendor]
     for way in install_methods(None, box):
         assert not re.search(strange, " ".join(way.commands), re.IGNORECASE), way
         assert vendor == "nvidia" or not any("pip install" in command for command in way.commands), way
