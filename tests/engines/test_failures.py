@@ -18,6 +18,7 @@ import pytest
 
 from tests.command import command
 from tests.ports import free_port
+from upright.base.errors import LaunchError
 from upright.base.host import LocalHost
 from upright.facts import store
 from upright.facts.records.base import from_json
@@ -25,8 +26,8 @@ from upright.facts.records.diagnosis import Attempts, Diagnosis
 from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.store import DeploymentDir
 from upright.serving.diagnose import LogContext, diagnose_file
-from upright.serving.launch import stop
-from upright.serving.launch.healing import heal
+from upright.serving.launch import launch, stop
+from upright.serving.launch.healing import diagnose_deployment, heal
 
 pytestmark = pytest.mark.engine
 MIB = 1 << 20
@@ -348,6 +349,43 @@ def test_three_faults_are_healed_one_at_a_time(recipe: Recipe, directory: Deploy
     final = directory.read(Recipe)
     assert "-mla" not in final.argv
     assert final.port != port
+
+
+def test_an_engine_that_somebody_stopped_and_one_that_is_refused_are_told(
+    recipe: Recipe, directory: DeploymentDir, llama_server: Path, tiny_model: Path
+):
+    """SIGSTOP leaves no line in a log; an `up` on a port that is held starts nothing, and is not the run before."""
+    deployment = launch(recipe, directory)
+    assert deployment.process is not None
+    os.killpg(deployment.process.pid, signal.SIGSTOP)
+    try:
+        assert first(diagnose_deployment(directory, LocalHost()))[0] == "hung-stopped"
+    finally:
+        os.killpg(deployment.process.pid, signal.SIGCONT)
+    assert not diagnose_deployment(directory, LocalHost()).failed
+    path = f"{llama_server.parent}:{os.environ['PATH']}"
+    words = ("up", tiny_model, "--context", "2k", "--port", str(recipe.port))
+    environment = {**os.environ, "PATH": path, "NO_COLOR": "1"}
+    for argv, said in ((words, "cannot be had"), (("diagnose",), "up-refused")):
+        done = subprocess.run(
+            [*command(), *map(str, argv)], capture_output=True, text=True, env=environment, timeout=120, check=False
+        )
+        assert done.returncode != 0
+        assert said in done.stdout + done.stderr
+
+
+def test_a_limit_of_the_shell_is_told_apart_from_memory_that_is_short(recipe: Recipe, directory: DeploymentDir):
+    large = changed(recipe, "--ctx-size", "4000000").model_copy(update={"context_tokens": 4_000_000})
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (3000 * MIB, before[1]))
+    try:
+        with pytest.raises(LaunchError):
+            launch(large, directory)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    found = diagnose_deployment(directory, LocalHost())
+    assert first(found)[0] == "host-address-space-limited"
+    assert "host-memory-refused" in [each.code for each in found.findings]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from upright.facts.records.deployment import Phase
 class Mark(NamedTuple):
     """A line that every run of an engine prints when that happens."""
 
-    means: Literal["start", "ready", "shutdown", "death"]
+    means: Literal["start", "ready", "answered", "shutdown", "death"]
     pattern: str
 
 
@@ -52,6 +52,8 @@ class Log:
     """A pattern of the lines that say so."""
     shape: str | None = None
     """A pattern of lines that only its log has; a text that merely speaks of an engine is not its log."""
+    hints: str | None = None
+    """A pattern of its files, functions, flags and variables, by which a text is told that is no log of it."""
     fork_of: str | None = None
     """The engine whose lines this log holds too: a line of its own is enough to tell it."""
     family_shape: str | None = None
@@ -60,6 +62,8 @@ class Log:
     """Beside those that all print."""
     serves: str | None = None
     """A pattern of what it prints only while it stands."""
+    answers: str | None = None
+    """A pattern of what it prints only when it has answered a request, beside what all servers print then."""
     complaint: str | None = None
     """A pattern of its complaints, beside exceptions and what every program writes."""
     echo: str | None = None

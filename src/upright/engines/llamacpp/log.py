@@ -65,7 +65,14 @@ LOG = Log(
     timed=_TIMED,
     shape=r"^\d+\.\d\d\.\d{3}\.\d{3} [A-Z] |llama_server: |common_params_print_info"
     r"|^llama_model_load_from_file_impl: |^build: \d+ \([0-9a-f]{7,}\) with ",
-    family_shape=r"^(?:llama_model_loader|llama_model_load|llama_load_model_from_file|llm_load_\w+|print_info): ",
+    hints=r"\bGGML_[A-Z]\w+|\bggml_\w+|\bggml[\w-]*\.(?:cpp|cu|c|m|h|metal)\b|\bllama_\w+(?::|\()|\bllama-[\w-]+\.cpp\b"
+    r"|\bllm_(?:load|build)_\w+|\bcommon_(?:chat|sampler|init|speculative|params|grammar)\w*|\b(?:mtmd|clip)(?:\.cpp\b|_\w+)"
+    r"|^(?:srv|slot|que) +\w+: |^slot \w+: +id |\bLLAMA_(?!3)[A-Z]\w+"
+    r"|(?<![\w-])(?:-ngl|-ctk|-ctv|-ncmoe|-ot|--n-gpu-layers|--gpu-layers|--cache-type-[kv]|--override-tensor|--n-cpu-moe"
+    r"|--cpu-moe|--tensor-split|--split-mode|--no-mmap|--mmproj|--jinja|--flash-attn|--ctx-size|--parallel|--kv-unified"
+    r"|--cache-ram|--draft-max|--rpc)(?![\w-])",
+    family_shape=r"^(?:llama_model_loader|llama_model_load|llama_load_model_from_file|llm_load_\w+|print_info): "
+    r"|^ggml_\w+: found \d+ |^common_download_\w+: ",
     marks=(
         Mark("start", r"llama_server: initializing"),  # b11669
         Mark("start", r"\bmain\] build info \|"),  # of 2024, and ik_llama.cpp
@@ -75,6 +82,7 @@ LOG = Log(
     ),
     serves=r"\bslots?_idle\b|\b(?:slot|srv) +(?:print_timing|update_slots|launch_slot_|release|log_server_r): "
     r"|: all slots are idle",
+    answers=r"\b(?:slot|srv) +(?:print_timing|log_server_r: (?:done )?request: POST \S+ \S+ 200)\b",
     complaint=r"^\d+\.\d\d\.\d{3}\.\d{3} E |GGML_ASSERT\(|GGML_ABORT|\berror loading model: ",
     echo=r"exiting due to |: (?:failed|unable) to load model\b|^(?:\S+ )?E (?:srv|cmn) +\S+: error loading model",
     phases=(

@@ -69,6 +69,16 @@ LOG = Log(
     memory=memory,
     shape=r"[/\\]sglang[/\\]\S+\.py\b|\bsglang\.[a-z]\w+\.|\bServerArgs\("
     r"|^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:(?: [A-Z]{2,3}\d+)+\] |\] INFO: )",
+    hints=r"\b(?:SGLANG|SGL)_[A-Z]\w+|\bsgl[_-]kernel\b|\bsgl-workspace\b|[/\\]srt[/\\]"
+    r"|\b(?:Capture cuda graph failed|TokenizerManager|DetokenizerManager|ModelRpcServer|TpModelWorker|HiCache"
+    r"|hicache|HiRadixCache|RadixCache|RadixAttention|ModelRunnerKVCache|ServerArgs|CudaGraphRunner"
+    r"|EAGLEWorker|mem_fraction_static|chunked_prefill_size|disable_radix_cache|radix cache)\b"
+    r"|(?<![\w-])(?:--mem-fraction-static|--tp-size|--dp-size|--ep-size|--pp-size|--context-length|--chunked-prefill-size"
+    r"|--max-running-requests|--disable-radix-cache|--disable-cuda-graph|--cuda-graph-max-bs|--cuda-graph-bs"
+    r"|--schedule-conservativeness|--enable-dp-attention|--moe-runner-backend|--moe-a2a-backend|--fp8-gemm-backend"
+    r"|--speculative-algorithm|--speculative-num-steps|--speculative-eagle-topk|--speculative-num-draft-tokens"
+    r"|--enable-torch-compile|--disaggregation-mode|--mamba-scheduler-strategy|--enable-hierarchical-cache|--hicache-\w+"
+    r"|--watchdog-timeout|--dist-init-addr|--nnodes|--grammar-backend|--enable-mixed-chunk)(?![\w-])",
     family_shape=r"\bLoading safetensors checkpoint shards: ",
     marks=(
         Mark("start", r"server_args=ServerArgs\("),
@@ -77,6 +87,7 @@ LOG = Log(
         Mark("death", r"Received sigquit from a child|SIGQUIT received\."),
     ),
     serves=r"\] (?:Decode|Prefill) batch[.,]",
+    answers=r"\] Decode batch[.,]",
     echo=r"Received sigquit from a child|SIGQUIT received\.",
     bars=(
         (r"\b[Ll]oading (?:\w+ )*(?:checkpoint )?shards:", "weights"),

@@ -81,9 +81,24 @@ LOG = Log(
     shape=r"^(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d |[/\\]vllm[/\\]\S+\.py\b"
     r"|\bvLLM is using |\((?:APIServer|EngineCore|Worker|VllmWorker)\w* [^)]*pid=\d+\)|^vllm\b.*: error: "
     r"|\bvllm\.[a-z]\w+\.|\bvLLM API server version |\bInitializing an? (?:V1 )?LLM engine ",
+    hints=r"\b(?:EngineCore|EngineDeadError|AsyncEngineDeadError|AsyncLLM(?:Engine)?|VllmWorker|MultiprocExecutor"
+    r"|Worker_[TPD]P\d|WorkerProc|APIServer)|\bVLLM_[A-Z]\w+"
+    r"|(?<!srt/)\b(?:model_executor/(?:layers|models|model_loader|parameter|custom_op|utils)"
+    r"|v1/(?:engine|worker|core|executor|attention|spec_decode|sample|kv_offload|structured_output|metrics)"
+    r"|entrypoints/(?:openai/(?:api_server|serving|cli_args|run_batch)|llm\.py|cli/|chat_utils)"
+    r"|distributed/(?:kv_transfer|device_communicators|parallel_state|eplb)|compilation/(?:backends|wrapper|cuda_graph)"
+    r"|engine/(?:arg_utils|async_llm_engine|llm_engine|multiprocessing)|worker/(?:gpu_)?(?:model_runner|worker))"
+    r"|(?<![\w-])(?:--gpu-memory-utilization|--max-model-len|--max-num-seqs|--max-num-batched-tokens|--enforce-eager"
+    r"|--enable-auto-tool-choice|--kv-transfer-config|--compilation-config|--distributed-executor-backend"
+    r"|--limit-mm-per-prompt|--enable-expert-parallel|--enable-prefix-caching|--no-enable-prefix-caching"
+    r"|--speculative-config|--async-scheduling|--block-size|--swap-space|--cpu-offload-gb|--all2all-backend"
+    r"|--enable-chunked-prefill|--decode-context-parallel-size|--mm-processor-kwargs)(?![\w-])"
+    r"|\b(?:gpu_memory_utilization|max_model_len|max_num_seqs|max_num_batched_tokens|enforce_eager|compilation_config"
+    r"|kv_transfer_config|speculative_config|GPUModelRunner|mm_hash)\b",
     family_shape=r"\bLoading safetensors checkpoint shards: ",
     marks=(
-        Mark("start", r"█  version \S"),  # its banner, since 0.18
+        Mark("start", r"█  version \S"),  # its banner, since 0.17
+        Mark("start", r"\bvLLM API server version "),  # before
         Mark("ready", r"Starting vLLM (?:API )?server (?:\d+ )?on \w+:"),  # whatever --uvicorn-log-level is
         # Guard: a vLLM that is asked to stop ends with a traceback of EngineDeadError (0.32.0, core_client.py).
         Mark("shutdown", r"received signal=SIGTERM|shutdown triggered"),
@@ -91,6 +106,7 @@ LOG = Log(
     ),
     complaint=r"\bFailed: (?:Cuda error )?\S+:\d+ '",  # csrc/custom_all_reduce.cuh
     serves=r"throughput: *[\d.]+ tokens/s",
+    answers=r"\bgeneration throughput: (?!0\.0 )[\d.]+ tokens/s",
     echo=r"EngineDeadError|initialization failed|get_response_or_error|WorkerProc hit an exception"
     r"|Worker proc \S+ died unexpectedly",
     bars=(

@@ -19,12 +19,17 @@ OnChange = Callable[[Deployment], None]
 
 
 def register(prepared: Prepared, on: LaunchTarget | None = None, *, healing: bool = False) -> DeploymentDir:
-    """A new deployment's directory, with the records it will be made from; none for what cannot be started."""
+    """A new deployment's directory, with the records it will be made from; none for what cannot be started. A refusal
+    is noted: it is what a bare `diagnose` talks about."""
     on = on or LaunchTarget()
     if prepared.recipe is not None:
-        if not healing:
-            refuse_taken_port(base_url_for(prepared.recipe, on.machine, on.port))
-        refuse_missing_runtime(prepared.recipe, on.host())
+        try:
+            if not healing:
+                refuse_taken_port(base_url_for(prepared.recipe, on.machine, on.port))
+            refuse_missing_runtime(prepared.recipe, on.host())
+        except UprightError as error:
+            store.note_refusal(prepared.model.name, error.message, error.hint)
+            raise
     directory = store.create(_slug(prepared.model.name))
     for record in (prepared.box, prepared.model, prepared.plan):
         directory.write(record)

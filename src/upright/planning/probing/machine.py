@@ -18,10 +18,18 @@ QUESTIONS = {
     "memory-limit": script(
         "memory-limit",
         """
-        for pair in memory.max:memory.current memory/memory.limit_in_bytes:memory/memory.usage_in_bytes; do
-            limit=/sys/fs/cgroup/${pair%%:*} used=/sys/fs/cgroup/${pair##*:}
-            [ -r "$limit" ] && printf '%s\\t%s\\t%s\\n' "$limit" "$(cat "$limit")" "$(cat "$used")"
-        done
+        up() {
+            path=$2
+            while :; do
+                limit=$1${path%/}/$3 used=$1${path%/}/$4
+                [ -r "$limit" ] && printf '%s\\t%s\\t%s\\n' "$limit" "$(cat "$limit")" "$(cat "$used")"
+                case $path in */*) path=${path%/*} ;; *) break ;; esac
+            done
+        }
+        own=$(sed -n 's/^0:://p' /proc/self/cgroup)
+        up /sys/fs/cgroup "$own" memory.max memory.current
+        own=$(sed -n 's/^[0-9]*:[^:]*memory[^:]*://p' /proc/self/cgroup)
+        up /sys/fs/cgroup/memory "$own" memory.limit_in_bytes memory.usage_in_bytes
         exit 0
         """,
     ),

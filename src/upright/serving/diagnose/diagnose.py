@@ -82,12 +82,14 @@ def diagnose(log: BinaryIO, *, subject: str, around: LogContext | None = None) -
     engine = around.engine or milestones.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
     hits = without_context(seen, hits) if around.stood is None and _stood(seen) is None else hits
-    hits += _machine_hits(around.machine)
+    hits += _machine_hits(around.machine, seen)
     hits += _ended(around, rows) if not any(map(_is_failure, hits)) else []
     ending = _ending(seen, rows, around)
     hits += [ending] if ending is not None and _hangs(ending, seen, around) else []
-    hits.sort(key=lambda hit: _order(hit, around))
     stood = _stood(seen) if around.stood is None else around.stood
+    if seen.ready or seen.starts or around.stood:  # before it stood nobody could ask it
+        hits = [replace(hit, served=True) for hit in hits]
+    hits.sort(key=lambda hit: _order(hit, around))
     verdict = _judged(log, seen, hits, around, stood)
     failed, hits = verdict.failed, verdict.hits
     return Diagnosis(
@@ -216,11 +218,13 @@ def _scoped(hits: list[Hit], engine: str | None) -> list[Hit]:
     return ours if any(_is_failure(hit) for hit in ours) else hits
 
 
-def _machine_hits(said: Sequence[Sighting]) -> list[Hit]:
+def _machine_hits(said: Sequence[Sighting], seen: Scan) -> list[Hit]:
+    """What is no failure by itself counts where a line of the log speaks for it."""
     hits: dict[str, Hit] = {}
     for sighting in said:
         for row in catalog.failures():
-            if row.where == sighting.where and (match := row.match(sighting.text)):
+            told = row.beside is None or row.id in seen.beside
+            if told and row.where == sighting.where and (match := row.match(sighting.text)):
                 captures = {name: captured for name, captured in match.groupdict().items() if captured}
                 hits.setdefault(row.id, Hit(row, sighting, captures)).count += 1
     return list(hits.values())
@@ -277,15 +281,15 @@ def _said_again(tail: Sequence[str]) -> int:
     return next((number for number, sentence in enumerate(sentences) if sentence != sentences[0]), len(sentences))
 
 
-def _order(hit: Hit, around: LogContext) -> tuple[int, int, int, int]:
+def _order(hit: Hit, around: LogContext) -> tuple[int, int, int, bool, int]:
     """Weight first, then how much the row knows, then time. What killed a process from outside comes before what it
     said inside; what falls because something else fell comes last, though its line often stands first."""
-    outside = hit.first.where != "log"
+    outside = hit.first.where != "log" and hit.row.beside is None
     first = 0 if outside == (around.exit_code == _KILLED) else 1
     weight = _WEIGHT[_severity(hit)]
     if hit.row.tells == "consequence":
         weight = max(weight, _WEIGHT["request"])
-    return weight, first, SPECIFICITY_ORDER[hit.row.tells], hit.first.number or 0
+    return weight, first, SPECIFICITY_ORDER[hit.row.tells], _certainty(hit) != "cause", hit.first.number or 0
 
 
 def _engine_by_rows(seen: Scan) -> str | None:
@@ -299,8 +303,10 @@ def _is_failure(hit: Hit) -> bool:
 
 
 def _is_quiet(hit: Hit) -> bool:
-    """A warning, or a line for information, and not of a request: those are often logged so though they are lost."""
-    return hit.quiet and _WEIGHT[hit.row.severity] in (_WEIGHT["crash"], _WEIGHT["symptom"])
+    """A warning, or a line for information. A request that is lost is often logged so: of an engine that stands it is
+    what a client asked, of an excerpt it may be what somebody asks about."""
+    weight = _WEIGHT[hit.row.severity]
+    return hit.quiet and (weight in (_WEIGHT["crash"], _WEIGHT["symptom"]) or (hit.served and weight <= _FAILURE))
 
 
 def _severity(hit: Hit) -> Severity:

@@ -54,6 +54,17 @@ _LOW_LEVEL = re.compile(
     r"|^(?!.{0,120}\b(?:ERROR|CRITICAL)\b).{0,80}?(?<!NCCL)[ \[:-](?:WARN(?:ING)?|INFO|DEBUG)[\]:, ]"
     r"|^(?:\S+:\d+: )?\S*[Ww]arning: |^(?:\[rank\d+\]: ?)?\[?W\d\d?-?\d\d[ T]"
 )
+_OF_A_PROCESS = re.compile(r"^(?:\([^)]*\) ?)*(?:\[rank\d+\]:? ?)?")
+_LEVEL_LATER = re.compile(r"^\[(?:WARN(?:ING)?|INFO|DEBUG)\] |^\[transformers\] |\blog_server_r(?:equest)?: ")
+"""How libraries and lists of requests begin a line that tells of nothing that ended a program."""
+_WITHOUT_LEVEL = re.compile(
+    r"^\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z]{2,3}\d+)*|[a-z]\w+)\] "
+    r"(?!.*(?:(?i:error|exception|traceback|fatal|abort|assert|kill|out of memory|sig(?:quit|term)|hang|stuck)"
+    r"|[Tt]imed? ?out|\b(?:[Ff]ailed|[Ff]ailure|[Uu]nable|cannot)\b(?!.{0,40}(?:import|;))))"
+)
+"""SGLang's log and some libraries' tell no level: what they say and do not call a failure."""
+_SETTING = re.compile(r"\b[a-z]\w+=")
+_MANY_SETTINGS = 12
 _GLOG = re.compile(r"^(?:\[rank\d+\]:? ?)?\[?[IWEF]\d{4} \d\d:\d\d:\d\d[\d.]* ")
 """torch's own: `[W1117 21:36:04.060152498 utils.cpp:68] `."""
 _FOR_INFORMATION = re.compile(
@@ -62,7 +73,14 @@ _FOR_INFORMATION = re.compile(
 _GOES_ON = re.compile(
     r"\b[Ii]gnor(?:e|ed|ing)\b|\b[Ss]kipp(?:ed|ing)\b|\b[Ff]all(?:ing|s) ?back\b|\b[Rr]etrying\b|\bnot fatal\b"
     r"|\bwill be (?:used|ignored|disabled)\b|\b[Dd]isabling\b|\b[Dd]eprecat|\b[Uu]sing (?:the )?default"
+    r"|\b[Ii]gnore (?:the |import )?error\b|\b[Oo]verrid(?:ing|den)\b|\b[Tt]runcating\b|\bdefaulting to\b"
+    r"|(?:may|might|could) (?:lead to|result in|degrade|hurt|slow)"
 )
+_CONTINUES = re.compile(
+    r"\b[Ii]gnore import error\b|\b[Ww]ill ignore (?:the )?error and continue\b|\b[Oo]verriding [\w-]+ "
+    r"|\bdefaulting to\b|; overriding |\bretrying (?:with|in) |\bfalling back to\b|\b[Tt]runcating the input\b"
+)
+"""It says what it does instead."""
 
 
 def without_colours(raw: bytes) -> bytes:
@@ -123,8 +141,20 @@ def starts_a_line(text: str) -> bool:
 
 
 def is_quiet(text: str) -> bool:
-    """Whether it was logged as a warning or for information."""
-    return _LOW_LEVEL.search(text) is not None
+    """Whether it was logged as a warning or for information, lists settings, or says how the program goes on."""
+    plain = _OF_A_PROCESS.sub("", text, count=1)
+    levels = _LOW_LEVEL.search(text) or _LOW_LEVEL.search(plain) or _LEVEL_LATER.search(plain)
+    return bool(levels or _CONTINUES.search(plain)) or lists_settings(text)
+
+
+def tells_no_level(text: str) -> bool:
+    """Whether a logger that tells no level printed it, and it speaks of no failure."""
+    return _WITHOUT_LEVEL.search(_OF_A_PROCESS.sub("", text, count=1)) is not None
+
+
+def lists_settings(text: str) -> bool:
+    """Whether it only tells what an engine was started with."""
+    return text.count("=") >= _MANY_SETTINGS and len(_SETTING.findall(text)) >= _MANY_SETTINGS
 
 
 def is_harmless(text: str) -> bool:

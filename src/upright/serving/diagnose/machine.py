@@ -15,7 +15,10 @@ from upright.facts.records.diagnosis import Sighting
 
 _FULL_BYTES = 64 << 20
 """Less than this free on a filesystem, and nothing of use can be written."""
-_MEMORY_EVENTS = "/sys/fs/cgroup/memory.events"
+_CGROUPS = "/sys/fs/cgroup"
+_OWN_CGROUP = re.compile(r"^0::(/(?!\.\.)\S*)$", re.MULTILINE)
+_LIMITS = {"Max address space": "address space", "Max data size": "data size", "Max file size": "file size"}
+"""What is seldom limited, and ends an engine where it is, as /proc/PID/limits calls it and as a sighting does."""
 _KERNEL = re.compile(
     r"Out of memory: Killed|oom-kill:|Memory cgroup out of memory|NVRM: |aer_uncor|Link Down|I/O error"
 )
@@ -40,6 +43,8 @@ class RunQuestion:
     port: int | None = None
     paths: tuple[str, ...] = ()
     """Where it reads and writes."""
+    limits: str = ""
+    """/proc/PID/limits of what started it; nothing if nobody looked."""
     died: bool = True
     """Whether it is gone; of a run that goes on the GPUs are asked instead."""
 
@@ -60,7 +65,8 @@ def ask_machine(host: Host, question: RunQuestion) -> tuple[Sighting, ...]:
     kernel_sightings = [Sighting(where="kernel", text=text) for text in lines]
     host_lines = [*_driver(gpus)]
     if question.died:
-        host_lines += [*_memory(host.read_text(_MEMORY_EVENTS)), *_disks(disks), *_listeners(listeners, question)]
+        host_lines += [*_memory(host, question), *_disks(disks), *_listeners(listeners, question)]
+        host_lines += _limits(question.limits)
     else:
         host_lines += _idle(gpus)
     return (*kernel_sightings, *(Sighting(where="host", text=text) for text in host_lines))
@@ -84,10 +90,24 @@ def _is_of_another(text: str, question: RunQuestion) -> bool:
     return kill and not ours and bool(named or not question.died)
 
 
-def _memory(events: str | None) -> Iterator[str]:
-    """The cgroup's own count. It has no time, so it is told only beside a process that was killed."""
-    if events and (oom_match := re.search(r"^oom_kill (\d+)$", events, re.MULTILINE)) and int(oom_match[1]):
-        yield f"{_MEMORY_EVENTS}: oom_kill {oom_match[1]}"
+def _memory(host: Host, question: RunQuestion) -> Iterator[str]:
+    """The count of the cgroup that it ran in, or of the container's. It has no time, so it is told only beside a
+    process that was killed."""
+    told = (host.read_text(f"/proc/{who}/cgroup") for who in (*question.pids, "self"))
+    own = next((match[1].rstrip("/") for text in told if text and (match := _OWN_CGROUP.search(text))), "")
+    for path in dict.fromkeys((f"{_CGROUPS}{own}/memory.events", f"{_CGROUPS}/memory.events")):
+        if (events := host.read_text(path)) is not None:
+            count = re.search(r"^oom_kill ([1-9]\d*)$", events, re.MULTILINE)
+            yield from (f"{path}: oom_kill {count[1]}",) if count else ()
+            return
+
+
+def _limits(table: str) -> Iterator[str]:
+    """The soft ones that are set."""
+    for line in table.splitlines():
+        limit = re.match(r"(Max [a-z ]+?) {2,}(\d+) ", line)
+        if limit and limit[1] in _LIMITS:
+            yield f"limits: {_LIMITS[limit[1]]} {limit[2]} bytes"
 
 
 def _disks(disks: Result) -> Iterator[str]:

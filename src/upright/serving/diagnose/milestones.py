@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Literal
 
@@ -12,6 +13,7 @@ from upright.serving.diagnose.lines import message_of, strip_log_prefix
 
 _EVERYONE = (
     *(Mark("ready", pattern) for pattern in READY),
+    Mark("answered", r"\"POST /\S* HTTP/1\.1\" 200"),
     Mark("shutdown", r"^INFO: +Shutting down$"),
     Mark("death", r"Segmentation fault|Segfault encountered|core dumped|Fatal Python error: "),
     Mark("death", r"terminate called after throwing"),
@@ -34,7 +36,9 @@ _ECHO = (
 @cache
 def marks() -> tuple[Mark, ...]:
     """Of all engines, each once."""
-    return (*_EVERYONE, *dict.fromkeys(mark for engine in ENGINES.values() for mark in engine.log.marks))
+    answered = (Mark("answered", engine.log.answers) for engine in ENGINES.values() if engine.log.answers)
+    own = (mark for engine in ENGINES.values() for mark in engine.log.marks)
+    return tuple(dict.fromkeys((*_EVERYONE, *own, *answered)))
 
 
 @cache
@@ -45,9 +49,14 @@ def signs() -> tuple[str, ...]:
 
 
 def engine_of(head: str) -> str | None:
-    """Whose log it is, by its first lines; None if none or several claim it."""
+    """Whose log it is, by its first lines, or whose files, flags and variables they name; None if none or several
+    claim it."""
     lines = [strip_log_prefix(line) for line in head.splitlines()]
-    claims = {name: sum(1 for line in lines if pattern.search(line)) for name, pattern in _shapes().items()}
+    return _claimed(_shapes(), lines) or _claimed(_hints(), lines)
+
+
+def _claimed(patterns: Mapping[str, re.Pattern[str]], lines: Sequence[str]) -> str | None:
+    claims = {name: sum(1 for line in lines if pattern.search(line)) for name, pattern in patterns.items()}
     for name, engine in ENGINES.items():
         if engine.log.fork_of and claims.get(name):
             claims[name] += claims[engine.log.fork_of]
@@ -80,6 +89,12 @@ def says_failed(text: str) -> bool:
 def _shapes() -> dict[str, re.Pattern[str]]:
     """Engine -> lines that only its log has."""
     return {name: re.compile(engine.log.shape) for name, engine in ENGINES.items() if engine.log.shape}
+
+
+@cache
+def _hints() -> dict[str, re.Pattern[str]]:
+    """Engine -> what only it names so."""
+    return {name: re.compile(engine.log.hints) for name, engine in ENGINES.items() if engine.log.hints}
 
 
 @cache

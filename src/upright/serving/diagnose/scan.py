@@ -34,6 +34,8 @@ _STEPS_AT_FIRST = 12_000_000
 _STEPS_A_BYTE, _STEPS_A_LINE, _STEPS_A_SENTENCE, _STEPS_A_NEEDLE = 3, 4, 60, 40
 _STEPS_A_LOOK, _STEPS_A_PATTERN = 3000, 1000
 _NEEDLES_A_STEP = 20
+_MOST_MARKS = 50
+"""Lines of a block that are asked for marks when there is no more time for rows."""
 OUTLASTING = ("information", "slow")
 """What may still be true of an engine that is ready."""
 _DIGITS = b"0123456789"
@@ -57,6 +59,8 @@ class Hit:
     ranks: dict[str, None] = field(default_factory=dict)
     quiet: bool = False
     """Every line of it is a warning, or for information: that alone never ended an engine."""
+    served: bool = False
+    """The log shows that the engine stood, and went on, or its start, in which nobody could ask it for anything."""
 
 
 class Meaning(NamedTuple):
@@ -68,6 +72,9 @@ class Meaning(NamedTuple):
     """It looks like a cause, and no row knows it."""
     beside: frozenset[str] = frozenset()
     """Rows that are told from their neighbours by this line."""
+
+
+ANSWERED = Meaning((), frozenset({"answered"}), complains=False)
 
 
 @dataclass
@@ -128,6 +135,7 @@ class _Reader:
         self.sieve = _sieve((*(row.pattern for row in rows), *signs))
         self.signs = re.compile("|".join(f"(?:{pattern})" for pattern in signs))
         self.marks = [(mark.means, re.compile(mark.pattern)) for mark in milestones.marks()]
+        self.mark_sieve = _sieve(tuple(mark.pattern for mark in milestones.marks()))
         self.idle: set[bytes] = set()
         self.loud: dict[bytes, list[Meaning | None]] = {}
         self.steps = _STEPS_AT_FIRST
@@ -136,6 +144,7 @@ class _Reader:
         self.steps += _STEPS_A_BYTE * len(block)
         if self.steps <= 0:
             seen.passed_over += block.count(b"\n") or 1
+            self._note_marks(block, seen)
             return
         if len(self.idle) + len(self.loud) >= _KEPT_SENTENCES:
             self.idle.clear()
@@ -163,6 +172,8 @@ class _Reader:
         self.steps -= _STEPS_A_SENTENCE * len(fresh) + _STEPS_A_NEEDLE * joined.count(b"\x1b")
         for place, tried, numbers in self.sieve.kept(lines.without_colours(joined)):
             if self.steps <= 0:
+                for at, _, marks in self.mark_sieve.kept(lines.without_colours(joined)):
+                    candidates.setdefault(fresh[at], []).extend(len(self.rows) + number for number in marks)
                 seen.passed_over += len(fresh) - len(candidates)
                 return candidates
             self.steps -= _STEPS_A_NEEDLE * (1 + tried)
@@ -177,11 +188,14 @@ class _Reader:
             return
         if meanings is None and self.steps <= 0:
             seen.passed_over += 1
+            self._note_marks_of(raw, number, seen)
             return
         parts = lines.readable(raw)
         if meanings is None:
             meanings = [self.meaning(text, candidates[sentence]) for text in parts]
-            if _NUMBERS_MATTER.search(raw):
+            if any(meanings) and all(meaning is None or meaning == ANSWERED for meaning in meanings):
+                self._remember([sentence])  # one is enough
+            elif _NUMBERS_MATTER.search(raw):
                 pass
             elif not any(meanings):
                 self._remember([sentence])
@@ -201,6 +215,18 @@ class _Reader:
         complains = not rows and milestones.complains(text)
         beside = frozenset(name for name, pattern in self.beside if pattern.search(text))
         return Meaning(rows, means, complains, beside) if rows or means or complains or beside else None
+
+    def _note_marks(self, block: bytes, seen: Scan) -> None:
+        """Of lines that are passed over, whether the engine started, stood or ended: the last of them count."""
+        raw = block.split(b"\n")
+        kept = self.mark_sieve.kept(lines.without_colours(block).translate(None, _DIGITS))
+        for place in sorted({place for place, _, numbers in kept if numbers})[-_MOST_MARKS:]:
+            self._note_marks_of(raw[place], seen.lines + place + 1, seen)
+
+    def _note_marks_of(self, raw: bytes, number: int, seen: Scan) -> None:
+        for text in lines.readable(raw):
+            if means := frozenset(name for name, pattern in self.marks if pattern.search(text)):
+                note(Meaning((), means, complains=False), text, number, seen)
 
     def _claiming(self, text: str, numbers: Sequence[int]) -> tuple[FailureRow, ...]:
         """Last resorts are asked, and paid for, only where nothing closer claims the line."""
@@ -230,10 +256,12 @@ class _Reader:
             return
         for at, numbers in self._worth_a_look([text for _, text in wholes]).items():
             place, text = wholes[at]
+            alone = texts[place : place + _MOST_PIECES + _MOST_BETWEEN]
             for row in matching_rows(
                 text, [self.rows[number] for number in sorted(numbers) if number < len(self.rows)]
             ):
-                if row.id not in seen.hits and SPECIFICITY_ORDER[row.tells] < told:
+                new = row.id not in seen.hits and not any(map(row.matches, alone))
+                if new and SPECIFICITY_ORDER[row.tells] < told:
                     note(Meaning((row,), frozenset(), complains=False), text, place + 1, seen)
 
     def _of_the_last_start(self, texts: list[str]) -> list[str]:
@@ -268,6 +296,9 @@ def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
     if "ready" in meaning.marks:  # whatever was said before, it did not end this start
         seen.errors, seen.dying, seen.ready, seen.ending = [], None, True, False
         seen.hits = {code: hit for code, hit in seen.hits.items() if hit.row.severity in OUTLASTING}
+    if "answered" in meaning.marks and not (seen.ready or seen.starts):  # its beginning was cut off
+        seen.errors, seen.dying, seen.ready = [], None, True
+        seen.hits = {code: hit for code, hit in seen.hits.items() if hit.row.severity in (*OUTLASTING, "request")}
     seen.beside |= meaning.beside
     seen.ending = seen.ending or "shutdown" in meaning.marks
     if seen.ending:  # what falls while it is taken down on request was not the cause of anything
@@ -277,13 +308,20 @@ def note(meaning: Meaning, text: str, number: int, seen: Scan) -> None:
         if hit is None:
             hit = seen.hits[row.id] = Hit(row, _sighting(text, number, seen), _words(row, text), quiet=True)
         hit.count += 1
-        hit.quiet = hit.quiet and lines.is_quiet(text) and not milestones.says_failed(text)
+        hit.quiet = hit.quiet and _is_quiet(row, text)
         if len(hit.ranks) < _KEPT_RANKS and (rank := lines.rank_of(text)):
             hit.ranks[rank] = None
     if "death" in meaning.marks and seen.dying is None:
         seen.dying = _sighting(text, number, seen)
     if meaning.complains and len(seen.errors) < _KEPT_ERRORS:
         seen.errors.append(_sighting(text, number, seen))
+
+
+def _is_quiet(row: FailureRow, text: str) -> bool:
+    """Of a line without a level only a row that knows the very line can say that it ended an engine."""
+    if milestones.says_failed(text):
+        return False
+    return lines.is_quiet(text) or (row.tells not in _OF_ONE_LINE and lines.tells_no_level(text))
 
 
 def _sighting(text: str, number: int, seen: Scan) -> Sighting:

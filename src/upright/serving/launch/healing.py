@@ -25,7 +25,8 @@ from upright.facts.store import DeploymentDir, RefusedStart
 from upright.serving.diagnose import LogContext, apply_remedy, diagnose, diagnose_file, machine
 from upright.serving.launch import logs
 from upright.serving.launch.launch import launch, refuse_taken_port, restart, status, stop
-from upright.serving.launch.workers import recorded_workers
+from upright.serving.launch.stacks import process_states
+from upright.serving.launch.workers import recorded_limits, recorded_workers
 
 MOST_ATTEMPTS = 8
 MOST_STEPS = 4
@@ -109,12 +110,13 @@ def diagnose_deployment(directory: DeploymentDir, host: Host, *, said: tuple[Sig
     """Why it fell, or what it is doing: its log, what the machine says of it, and what is known beside."""
     deployment, recipe = status(directory), directory.read(Recipe)
     running = deployment.state in RUNNING
-    said = (*said, *(_proved(directory, recipe) if running and not said else ()))
+    said = (*said, *(_proved(directory, recipe) if running and not said else ()), *_stopped(deployment, recipe))
     failed = deployment.state in ("failed", "hung") or bool(said)
     question = machine.RunQuestion(
         since=deployment.created_at,
         pids=tuple(process.pid for process in (deployment.process, deployment.supervisor) if process is not None),
         workers=recorded_workers(directory),
+        limits=recorded_limits(directory),
         port=recipe.port,
         paths=(str(directory.path),),
         died=not running,
@@ -148,6 +150,15 @@ def _proved(directory: DeploymentDir, recipe: Recipe) -> tuple[Sighting, ...]:
         Sighting(where="evidence", text=f"prove {fault.guard or fault.check} in {fault.rung}: {fault.reason}")
         for fault in failed[:_MOST_FAULTS]
     )
+
+
+def _stopped(deployment: Deployment, recipe: Recipe) -> tuple[Sighting, ...]:
+    """Processes of a run on this machine that somebody holds."""
+    process = deployment.process if deployment.state in RUNNING else None
+    if process is None or recipe.runtime != "process" or deployment.machine is not None:
+        return ()
+    held = [state for state in process_states(process) if " is stopped " in state or " is held " in state]
+    return tuple(Sighting(where="host", text=f"upright: {state}") for state in held[:1])
 
 
 class _Tried:

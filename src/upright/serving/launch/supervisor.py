@@ -35,7 +35,7 @@ from upright.serving.launch.places import place_of
 from upright.serving.launch.processes import identify
 from upright.serving.launch.runtimes import RUNTIMES, Command
 from upright.serving.launch.state_writer import StateWriter, log_problem
-from upright.serving.launch.workers import WorkerRecorder
+from upright.serving.launch.workers import WorkerRecorder, note_limits
 
 _FIRST_QUESTIONS = 5
 """Tries of the first question, once /health is 200, before the engine counts as broken."""
@@ -155,6 +155,8 @@ class Supervisor:
             self.started_at = time.monotonic()
             self._note(state="starting", process=self.place.start(command), progress=None)
             self.workers = WorkerRecorder(self.directory)
+            if self.recipe.runtime == "process" and self.deployment.machine is None:
+                note_limits(self.directory)
         except (OSError, StoreError) as error:
             program = self.runtime.program or self.recipe.program
             reason = error.message if isinstance(error, StoreError) else error.strerror

@@ -1,6 +1,8 @@
 """Parsers on text, and this very machine without any pretence."""
 
 import os
+import subprocess
+from pathlib import Path
 
 from upright.base.host import LocalHost, Result
 from upright.facts.records.base import Figure, Part, from_json
@@ -75,3 +77,20 @@ def test_no_limit_is_no_limit():
         "memory-limit": Result(0, "/sys/fs/cgroup/memory.max\tmax\t1073741824\n", ""),
     }
     assert machine.read_memory(answers)[1].source == "/proc/meminfo MemAvailable"
+
+
+def test_the_limits_of_every_cgroup_above_are_read(tmp_path: Path):
+    """A slice inside a slice: the script itself, on a tree that looks so."""
+    group = tmp_path / "cgroup/user.slice/run.scope"
+    group.mkdir(parents=True)
+    for folder, limit in ((group, "max"), (group.parent, "8589934592")):
+        (folder / "memory.max").write_text(f"{limit}\n")
+        (folder / "memory.current").write_text("1073741824\n")
+    own = tmp_path / "own"
+    own.write_text("4:memory:/\n0::/user.slice/run.scope\n")
+    words = machine.QUESTIONS["memory-limit"][2].replace("/sys/fs/cgroup", str(tmp_path / "cgroup"))
+    words = words.replace("/proc/self/cgroup", str(own))
+    said = subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == [
+        f"{folder}/memory.max\t{limit}\t1073741824" for folder, limit in ((group, "max"), (group.parent, "8589934592"))
+    ]

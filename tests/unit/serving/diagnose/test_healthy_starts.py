@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from tests.conftest import ROOT
@@ -62,6 +63,21 @@ HEALTHY: dict[str, tuple[list[str], str]] = {
     "ik_llama.cpp": (_recorded("healthy/ik_llama.cpp.log"), "HTTP server listening"),
 }
 """Engine -> a log of it that served, and its line that says that it is ready."""
+STARTS: list[dict[str, str]] = yaml.safe_load((LOGS / "starts.yaml").read_text())
+WARNINGS: list[dict[str, str]] = yaml.safe_load((LOGS / "warned.yaml").read_text())
+WHOLE = {
+    **{f"{engine} here": lines for engine, (lines, _) in HEALTHY.items() if engine != "ktransformers"},
+    **{file.stem: file.read_text(errors="replace").splitlines() for file in sorted((LOGS / "clean").glob("*.log"))},
+    "llama.cpp b11669": _recorded("healthy/llama.cpp.log"),
+    **{start["name"]: start["lines"].splitlines() for start in STARTS},
+}
+"""Logs of starts that came up."""
+BEGINS = {
+    "vllm": "(APIServer pid=1) INFO 05-15 03:31:19 [utils.py:299] vLLM API server version 0.32.0",
+    "sglang": SGLANG.splitlines()[0],
+    "ktransformers": SGLANG.splitlines()[0],
+    "llama.cpp": LLAMA.splitlines()[0],
+}
 ROWS = [row for row in catalog.failures() if row.where == "log" and row.severity != "hang"]
 
 
@@ -83,6 +99,66 @@ def test_a_warning_before_ready_is_no_failure_on_the_command_line(tmp_path: Path
     result = CliRunner().invoke(command, [str(log)])
     assert result.exit_code == 0, result.output
     assert result.output.startswith("nothing failed")
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_start_that_came_up_is_healthy_wherever_it_is_cut(name: str):
+    """Whoever looks while it loads, or pastes a part of it, is not told that it failed."""
+    lines = WHOLE[name]
+    whole = told(*lines)
+    assert (whole.failed, whole.stood) == (False, True), (whole.code, whole.excerpt)
+    for parts in range(1, 9) if "stopped" not in name else ():  # how it was ended stands in its middle
+        for part in (lines[: len(lines) * parts // 9], lines[len(lines) * parts // 9 :]):
+            found = told(*part)
+            assert not found.failed, (parts, found.code, found.excerpt)
+
+
+@pytest.mark.parametrize("warning", WARNINGS, ids=lambda warning: warning["line"][:60])
+def test_a_line_that_only_looks_alarming_ended_nothing(warning: dict[str, str]):
+    """In a start that is not through yet, and behind one that is."""
+    begin, line = BEGINS[warning["engine"]], warning["line"]
+    before, after = split(warning["engine"])
+    for lines in ((begin, line), (*before, line), (*before, *after, line), (*after, line)):
+        found = told(*lines)
+        assert not found.failed, (found.code, found.certainty)
+
+
+def test_what_is_not_looked_at_for_want_of_time_still_tells_that_it_stood():
+    """More alarming lines than there is time for, all different, and the line that says ready behind them."""
+    dice = random.Random(3)
+    words = ["".join(dice.choices("abcdefghijklmnop", k=7)) for _ in range(3000)]
+    noise = [f"RuntimeError: CUDA error: {' '.join(dice.choices(words, k=20))} failed: not found" for _ in range(1200)]
+    before, after = split("vllm")
+    found = told(*before, *noise, *after, *("(APIServer pid=1) INFO 05-15 03:31:20 [x.py:1] fine" for _ in range(2000)))
+    assert found.notes, "it was too much"
+    assert (found.failed, found.stood) == (False, True), (found.code, found.excerpt)
+
+
+@pytest.mark.parametrize(
+    "answered",
+    ['(APIServer pid=1) INFO:     127.0.0.1:4711 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+     "(APIServer pid=1) INFO 05-15 03:31:20 [loggers.py:248] Engine 000: Avg prompt throughput: 3.9 tokens/s, "
+     "Avg generation throughput: 32.3 tokens/s, Running: 1 reqs, Waiting: 0 reqs",
+     "[2026-06-28 13:34:12 TP0] Decode batch. #running-req: 1, #token: 7, gen throughput (token/s): 9.1",
+     "1.02.003.004 I slot print_timing: id  0 | task 3 | prompt eval time =      41.00 ms /    35 tokens"],
+)  # fmt: skip
+def test_a_log_whose_beginning_was_cut_off_stood_when_it_answered(answered: str):
+    fell = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB."
+    found = told(fell, answered)
+    assert (found.failed, found.stood) == (False, True), found.code
+    assert told(answered, fell).code == told(fell).code == "cuda-out-of-memory"
+    idle = answered.replace("32.3 tokens/s", "0.0 tokens/s").replace("200 OK", "500 Internal Server Error")
+    assert told(fell, idle).failed is (idle != answered)
+
+
+def test_a_request_that_failed_beside_others_is_told_and_one_that_was_only_noted_is_no_failure():
+    lost = "(APIServer pid=1) ERROR 05-15 03:31:20 [x.py:1] This model's maximum context length is 8192 tokens. However, you requested 9000 tokens"  # noqa: E501
+    noted = '(APIServer pid=1) INFO:     172.17.0.1:45564 - "GET /v1/chat/completions HTTP/1.1" 405 Method Not Allowed'
+    before, after = split("vllm")
+    assert told(*before, *after, lost).code == "client-context-exceeded"
+    found = told(*before, *after, noted)
+    assert (found.failed, [finding.code for finding in found.findings]) == (False, ["client-endpoint-missing"])
+    assert told(noted).code == "client-endpoint-missing", "of a line alone that is what somebody asks"
 
 
 @pytest.mark.parametrize("engine", HEALTHY)

@@ -141,6 +141,8 @@ def test_gpus_that_are_busy_and_do_nothing(rows: str, spins: bool):
         ("NVRM: Xid (PCI:0000:41:00): 74, pid=4711, NVLink: fatal error detected on link 3", "xid-nvlink"),
         ("NVRM: Xid (PCI:0000:41:00): 119, pid=4711, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
          "xid-firmware"),
+        ("NVRM: Xid (PCI:0000:41:00): 140, pid=4711, ECC Unrecovered Error", "xid-memory"),
+        ("NVRM: Xid (PCI:0000:41:00): 92, pid=4711, High single-bit ECC error rate", None),
         ("NVRM: Xid (PCI:0000:41:00): 31, pid=4711, Ch 00000008, intr 10000000. MMU Fault", "xid-program-fault"),
     ],
 )  # fmt: skip
@@ -148,3 +150,42 @@ def test_an_xid_is_told_by_its_number_and_its_preface_by_nothing(said: str, code
     """https://docs.nvidia.com/deploy/xid-errors: the line with the card's UUID comes before any of them."""
     around = LogContext(failed=True, machine=(Sighting(where="kernel", text=said),))
     assert diagnose(io.BytesIO(), subject="moon", around=around).code == code
+
+
+LIMITS = """\
+Limit                     Soft Limit           Hard Limit           Units
+Max cpu time              unlimited            unlimited            seconds
+Max file size             unlimited            unlimited            bytes
+Max data size             unlimited            unlimited            bytes
+Max processes             95721                95721                processes
+Max address space         1572864000           unlimited            bytes
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("pthread_create failed: Resource temporarily unavailable", "host-address-space-limited"),
+        ("0.02.1 E ggml_aligned_malloc: Cannot allocate memory", "host-address-space-limited"),
+        ("loading", None),
+    ],
+)
+def test_a_limit_that_is_set_is_the_cause_of_what_the_log_says_was_refused(said: str, code: str | None):
+    """Address space is neither RAM nor a number of processes; a limit alone is no failure."""
+    asked = machine.ask_machine(Said(), machine.RunQuestion(since=NOW, limits=LIMITS))
+    assert [sighting.text for sighting in asked] == ["limits: address space 1572864000 bytes"]
+    around = LogContext(engine="llama.cpp", exit_code=1, failed=True, machine=asked)
+    found = diagnose(io.BytesIO(f"{said}\n".encode()), subject="log", around=around)
+    assert (found.code, found.certainty) == (code, "cause" if code else None)
+
+
+def test_the_cgroup_that_it_ran_in_counts_before_the_containers():
+    own = "/sys/fs/cgroup/user.slice/run.scope/memory.events"
+    files = {
+        "/proc/4711/cgroup": "4:memory:/x\n0::/user.slice/run.scope\n",
+        own: "oom 1\noom_kill 1\n",
+        "/sys/fs/cgroup/memory.events": "oom_kill 70\n",
+    }
+    assert told(Said(files), pids=(4711,)) == [f"{own}: oom_kill 1"]
+    assert told(Said({**files, own: "oom_kill 0\n"}), pids=(4711,)) == []
+    assert told(Said(files)) == ["/sys/fs/cgroup/memory.events: oom_kill 70"]
