@@ -30,6 +30,12 @@ _NOT_OURS = frozenset(
 )  # fmt: skip
 """What a disk, a person's rights or words, or a planted file make impossible."""
 
+_OF_POSIX = frozenset({"fcntl", "termios", "tty", "resource", "pwd", "grp", "pty"})
+"""What acts on engines needs them; what only knows does not."""
+_WITHOUT_POSIX = (
+    "planning and reading work here (recommend, plan, render, explain, diagnose FILE); act under WSL or by ssh"
+)
+
 
 class Verbs(LazyGroup):
     """Verb `x` is `upright.app.cli.x:command`; help and completion show those that stand under no other."""
@@ -113,9 +119,16 @@ def main() -> None:
             print_os_error(error)
         sys.exit(2)
     except Exception as error:
-        print_bug(error, __version__)
+        _tell(error)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: Exception) -> None:
+    if isinstance(error, ImportError) and error.name in _OF_POSIX:
+        print_error(f"this needs Linux or macOS: {sys.platform} has no {error.name}", _WITHOUT_POSIX)
+    else:
+        print_bug(error, __version__)
 
 
 def _nearest(word: str) -> str:

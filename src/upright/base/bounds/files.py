@@ -34,7 +34,8 @@ def open_file(path: Path, *, own: bool = False) -> BufferedReader:
     """
     name = os.fspath(path)
     handed_over = name == "/dev/stdin" or name.startswith(_HANDED_OVER)
-    flags = os.O_RDONLY | os.O_CLOEXEC | (os.O_NOFOLLOW if own else 0) | (0 if handed_over else os.O_NONBLOCK)
+    flags = os.O_RDONLY | _flag("O_BINARY", "O_CLOEXEC", *(["O_NOFOLLOW"] if own else []))
+    flags |= 0 if handed_over else _flag("O_NONBLOCK")
     try:
         descriptor = os.open(name, flags)
     except OSError as error:
@@ -77,6 +78,22 @@ def file_lines(path: Path, longest_bytes: int = MOST_TEXT_BYTES, *, own: bool = 
             yield raw
 
 
+def take_lock(descriptor: int, *, shared: bool = False, wait: bool = False) -> bool:
+    """The kernel's lock on an open file: false if another has it. It ends with its holder."""
+    import fcntl  # what only knows runs where there is none
+
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def open_lock(path: Path, mode: int = 0o600, *, own: bool = False) -> int:
+    """The file that a lock is taken on, made if there is none."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | _flag("O_CLOEXEC", *(["O_NOFOLLOW"] if own else [])), mode)
+
+
 def key_in(path: Path, *, own: bool = False) -> str:
     """A key or a token that stands alone in a file. UsageError if it cannot be one."""
     try:
@@ -90,3 +107,11 @@ def key_in(path: Path, *, own: bool = False) -> str:
 
 def _plain_lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _flag(*names: str) -> int:
+    """Of `os.open`, as far as this system has them."""
+    together = 0
+    for name in names:
+        together |= getattr(os, name, 0)
+    return together

@@ -7,8 +7,6 @@ import select
 import shutil
 import signal
 import sys
-import termios
-import tty
 from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -36,6 +34,9 @@ class Screen:
 
     def __enter__(self) -> Self:
         if os.isatty(self._keys):
+            import termios
+            import tty
+
             self._saved = termios.tcgetattr(self._keys)
             tty.setcbreak(self._keys)
         for number in (signal.SIGWINCH, signal.SIGTERM):
@@ -46,6 +47,8 @@ class Screen:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._write(_LEAVE)
         if self._saved is not None:
+            import termios
+
             termios.tcsetattr(self._keys, termios.TCSADRAIN, self._saved)
         for number, handler in self._before.items():
             signal.signal(number, handler)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -122,6 +121,8 @@ def _answers(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    import resource
+
     resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
     asked = parse_json(sys.argv[1])
     answers = [_answer(f"the plan of {model} on {box}", partial(_planned, model, box)) for model, box in asked["pairs"]]

@@ -53,6 +53,8 @@ def write_inside(path: Path, content: str | bytes, folder: Path | None = None) -
 
 def sync_directory(path: Path) -> None:
     """Makes the names in it last through a power cut."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # a system whose folders nobody opens
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)

@@ -7,7 +7,6 @@ of the bytes before `,"digest"`. The head file beside it names the last acknowle
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import logging
@@ -20,7 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from upright.base.bounds.bounded_json import MOST_TEXT_BYTES, TOO_LONG, parse_json
-from upright.base.bounds.files import file_bytes, file_lines, open_file
+from upright.base.bounds.files import file_bytes, file_lines, open_file, open_lock, take_lock
 from upright.base.errors import RecordError, StoreError
 from upright.facts.records.base import Entry
 from upright.facts.store.files import cannot_write, sync_directory, write_atomically
@@ -195,7 +194,7 @@ def lock(path: Path, *, patience_seconds: float = 0) -> int:
     deadline = time.monotonic() + patience_seconds
     while True:
         try:
-            descriptor = os.open(head_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            descriptor = open_lock(head_file(path), 0o644, own=True)
         except OSError as error:
             raise cannot_write(path, error) from None
         if _locked(descriptor, path):
@@ -279,9 +278,8 @@ def read_head(path: Path) -> Head | None:
 def _locked(descriptor: int, path: Path) -> bool:
     """False if another has the lock, or if this is no longer the log's head: it was set aside while we opened it."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(descriptor), head_file(path).stat())
-    except (BlockingIOError, FileNotFoundError):
+        return take_lock(descriptor) and os.path.samestat(os.fstat(descriptor), head_file(path).stat())
+    except FileNotFoundError:
         return False
 
 

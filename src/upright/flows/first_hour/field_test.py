@@ -6,7 +6,6 @@ off is, and by its room's own journal it goes on where it was. What it started i
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from upright.base.bounds.files import open_lock, take_lock
 from upright.base.errors import LaunchError, StoreError, UprightError, UsageError
 from upright.base.home import home, make_private
 from upright.base.progress import Tell, utc_now
@@ -215,12 +215,10 @@ def _start_of(step: FieldStep) -> str:
 
 @contextmanager
 def _alone(directory: DeploymentDir) -> Iterator[None]:
-    descriptor = os.open(directory.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_lock(directory.path / "lock")
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LaunchError(f"{directory.name} runs already", hint="wait for it, or end it") from None
+        if not take_lock(descriptor):
+            raise LaunchError(f"{directory.name} runs already", hint="wait for it, or end it")
         yield
     finally:
         os.close(descriptor)

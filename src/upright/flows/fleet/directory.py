@@ -9,7 +9,6 @@ HOME/fleets/NAME/  fleet.json fleet-state.json   records, each replaced atomical
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import threading
@@ -19,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from upright.base.bounds.files import MOST_KEY_BYTES, file_text, key_in
+from upright.base.bounds.files import MOST_KEY_BYTES, file_text, key_in, open_lock, take_lock
 from upright.base.errors import LaunchError, UsageError
 from upright.base.home import home
 from upright.facts.records.fleet import GENERATED, Fleet, FleetState
@@ -158,10 +157,8 @@ class FleetDir:
         with ExitStack() as taken:
 
             def try_for(name: str) -> bool:
-                descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
+                descriptor = open_lock(self.path / name)
+                if not take_lock(descriptor):
                     os.close(descriptor)
                     return False
                 taken.callback(os.close, descriptor)

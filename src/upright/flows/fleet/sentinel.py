@@ -7,7 +7,6 @@ look at the router, never at the boxes, and end when `fleet down` takes the flee
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from upright.base.bounds.files import open_lock, take_lock
 from upright.base.errors import UprightError
 from upright.facts.store import write_atomically
 from upright.flows.fleet.boxes import started_deployment
@@ -116,14 +116,9 @@ def _held(directory: FleetDir, number: int) -> bool:
 
 @contextmanager
 def _lock(directory: FleetDir, number: int) -> Iterator[bool]:
-    descriptor = os.open(directory.path / f"sentinel-{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_lock(directory.path / f"sentinel-{number}")
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield take_lock(descriptor)
     finally:
         os.close(descriptor)
 

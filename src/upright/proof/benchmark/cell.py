@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -128,6 +127,8 @@ def _cell(
     output, prompt = sum(tally.output), sum(tally.prompt)
     seconds = tally.seconds
     per_second = 1 / seconds if seconds else 0.0
+    import resource  # what only reads a cell runs where there is none
+
     sane, complaint_counts = _guarded(tally)
     return Cell(
         run=place.run, workload=place.workload, subject=subject.letter, recipe=subject.recipe, repeat=place.repeat,

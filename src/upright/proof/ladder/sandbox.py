@@ -26,9 +26,8 @@ from io import FileIO
 from typing import Any
 
 from upright.base.bounds.bounded_json import parse_json
-from upright.proof.ladder.confining import inside
 from upright.proof.ladder.confining.judging import JudgedCode
-from upright.proof.ladder.confining.plain import printable
+from upright.proof.ladder.confining.plain import READY, printable
 from upright.proof.ladder.confining.starts import ENVIRONMENT, ConfinedStart, Isolation, confined_starts
 from upright.proof.ladder.confining.walls import NOBODY
 
@@ -155,7 +154,7 @@ class _Running:
 
     def must_be_ready(self) -> None:
         line = _line(self.status, 400, _READY_SECONDS)
-        if line != inside.READY:
+        if line != READY:
             self.errors.seek(0)
             message = line or self.errors.read(4_000).strip().rpartition(b"\n")[2]
             why = printable(message.decode(errors="replace").removeprefix("bwrap: "), 120)

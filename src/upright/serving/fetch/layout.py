@@ -6,7 +6,6 @@ plain folder, where a person wants the files themselves.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from upright.base.bounds.files import open_lock, take_lock
 from upright.base.errors import FetchError
 from upright.facts.store import write_atomically
 from upright.models.reading.cache import cache_folder, repository_folder
@@ -89,12 +89,10 @@ class FetchLayout:
     def alone(self, key: str, what: str) -> Iterator[None]:
         """Holds the lock of that name; huggingface_hub locks the same file before it fetches the same blob."""
         self.locks.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.locks / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_lock(self.locks / f"{key}.lock", 0o644)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FetchError(f"{what} is being fetched by another process", hint="wait until it is done") from None
+            if not take_lock(descriptor):
+                raise FetchError(f"{what} is being fetched by another process", hint="wait until it is done")
             yield
         finally:
             os.close(descriptor)

@@ -5,14 +5,13 @@ All are kernel locks: whoever holds one may be killed at any moment, and there i
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from upright.base.bounds.files import MOST_KEY_BYTES, file_text
+from upright.base.bounds.files import MOST_KEY_BYTES, file_text, open_lock, take_lock
 from upright.base.errors import LaunchError
 from upright.facts.store import DeploymentDir
 
@@ -23,7 +22,7 @@ _A_LOOK_SECONDS = 1.0
 @contextmanager
 def supervisor_lock(directory: DeploymentDir) -> Iterator[bool]:
     """Holds the deployment's lock; yields False if another process has it. Its holder alone writes the state."""
-    with _locked(directory.path / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
+    with _locked(directory.path / "lock") as ours:
         yield ours
 
 
@@ -32,14 +31,9 @@ def inheritable_lock(directory: DeploymentDir) -> Iterator[int]:
     """The same lock as a descriptor that a supervisor inherits: whoever starts one may be killed, and it is held."""
     deadline = time.monotonic() + _A_LOOK_SECONDS
     with _opened(directory.path / "lock") as descriptor:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    name = directory.name
-                    raise LaunchError(f"{name} is being started by somebody else", hint="upright ps") from None
+        while not take_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise LaunchError(f"{directory.name} is being started by somebody else", hint="upright ps")
             time.sleep(0.02)
         yield descriptor
 
@@ -59,14 +53,15 @@ def inherited_lock(descriptor: int) -> Iterator[bool]:
 @contextmanager
 def without_restarts(directory: DeploymentDir) -> Iterator[None]:
     """Meanwhile a crash is an answer: the engine is not started again. Afterwards it is kept as its record says."""
-    with _locked(directory.path / "trial", fcntl.LOCK_SH):
+    with _opened(directory.path / "trial") as descriptor:
+        take_lock(descriptor, shared=True, wait=True)
         yield
 
 
 def restarts_suspended(directory: DeploymentDir) -> bool:
     if not (directory.path / "trial").exists():
         return False  # nobody ever did, and asking needs nothing of the disk
-    with _locked(directory.path / "trial", fcntl.LOCK_EX | fcntl.LOCK_NB) as nobody:
+    with _locked(directory.path / "trial") as nobody:
         return not nobody
 
 
@@ -74,7 +69,7 @@ def restarts_suspended(directory: DeploymentDir) -> bool:
 def recipe_lock(directory: DeploymentDir) -> Iterator[None]:
     """Held by the one who tries other recipes on it, until the last good one runs again; else LaunchError says who."""
     path = directory.path / "change"
-    with _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
+    with _locked(path) as ours:
         if not ours:
             who = file_text(path, MOST_KEY_BYTES, errors="replace")
             raise LaunchError(
@@ -86,19 +81,14 @@ def recipe_lock(directory: DeploymentDir) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(path: Path, how: int) -> Iterator[bool]:
+def _locked(path: Path) -> Iterator[bool]:
     with _opened(path) as descriptor:
-        try:
-            fcntl.flock(descriptor, how)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield take_lock(descriptor)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_lock(path)
     try:
         yield descriptor
     finally:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import resource
 
 from upright.base.errors import HostError
 
@@ -19,6 +18,8 @@ _OTHERS = 256
 
 def allow_open_files(streams: int = 0) -> None:
     """Raise the soft limit as far as the hard one lets it; what is still too little is told when it shows."""
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(_ENOUGH, streams + _OTHERS)
     if hard != resource.RLIM_INFINITY:
@@ -32,6 +33,8 @@ def out_of_files_error(error: OSError, opened: int) -> HostError | None:
     """What to say if it is this machine that opens no more; None if it is somebody else's error."""
     if error.errno not in (errno.EMFILE, errno.ENFILE):
         return None
+    import resource
+
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return HostError(
         f"this machine opens no more connections: {opened:,} are open, and ulimit -n is {limit:,}",

@@ -12,6 +12,7 @@ import select
 import sys
 
 from upright.proof.ladder.confining import syscalls
+from upright.proof.ladder.confining.plain import READY
 from upright.proof.ladder.confining.walls import NOBODY, dies_with_parent, enter, give_up_rights
 
 TYPE_CHECKING = False
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from upright.proof.ladder.confining.walls import WalledPlace
 
-READY = b"ready\n"
 _GET_NO_NEW_PRIVILEGES, _GET_SECCOMP = 39, 21
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+READY = b"ready\n"
+"""Told once, when the walls stand."""
 FRAME_BYTES = 1 << 20
 DEPTH = 32
 _SMALL = 1 << 53
