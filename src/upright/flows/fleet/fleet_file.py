@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from upright.base.bounds.files import file_text
 from upright.base.errors import RecordError, UsageError
 from upright.base.yaml12 import lines_of
+from upright.facts.records.base import fields_added
 from upright.facts.records.fleet import Fleet
 from upright.facts.records.loading import load, parse
 
@@ -30,7 +31,7 @@ def read_fleet(path: Path) -> Fleet:
 
 
 def _complain_by_line(text: str, where: str) -> None:
-    """Of a file that names itself a fleet of this schema; what is wrong with others `load` says."""
+    """Of a file that names itself a fleet in today's words; what is wrong with others `load` says."""
     try:
         document = parse(text, where=where)
     except RecordError as error:
@@ -40,7 +41,7 @@ def _complain_by_line(text: str, where: str) -> None:
             f"{where} is no fleet: its first lines are not `record: fleet` and `schema: {Fleet.schema_version}`",
             hint="upright fleet --help shows one",
         )
-    if document.get("schema") != Fleet.schema_version:
+    if not _in_the_words_of_today(document.get("schema")):
         return
     content = {name: entry for name, entry in document.items() if name not in ("record", "schema", "digest")}
     try:
@@ -55,6 +56,13 @@ def _complain_by_line(text: str, where: str) -> None:
             f"{at}{_words(first)}{more}",
             hint="upright fleet --help shows a fleet.yaml; upright explain Fleet.FIELD, what a field means",
         ) from None
+
+
+def _in_the_words_of_today(schema: object) -> bool:
+    """Of this schema, or of an older one to which only fields were added since: people write these files by hand."""
+    if type(schema) is not int or not 1 <= schema <= Fleet.schema_version:
+        return False
+    return all(Fleet.upgrades[older] is fields_added for older in range(schema, Fleet.schema_version))
 
 
 def _refuse_unknown_rung(name: str, where: str) -> None:

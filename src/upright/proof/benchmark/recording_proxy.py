@@ -88,7 +88,9 @@ def recording_proxy(base_url: str, recorder: TraceRecorder, port: int = 0) -> It
     target = base_url.rstrip("/").removesuffix("/v1")
     if not target.startswith(("http://", "https://")):
         raise UsageError(f"{base_url!r} is not an address", hint="write http://HOST:PORT")
-    with bounds.client(timeout=_PATIENCE_SECONDS, trust_env=False) as client:
+    # Engines end idle connections when they like: one that was kept would be a 502 of ours, and nothing is sent twice.
+    fresh = httpx2.Limits(max_keepalive_connections=0)
+    with bounds.client(timeout=_PATIENCE_SECONDS, trust_env=False, limits=fresh) as client:
         try:
             server = _Proxy(port, target, recorder, client)
         except OSError as error:

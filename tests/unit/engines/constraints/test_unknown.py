@@ -24,7 +24,7 @@ def test_system_ram_that_nobody_gave_is_asked_for(monkeypatch):
     assert "16 GiB" not in shown
     assert "Kimi-K2.6-GGUF:UD-Q8_K_XL: not known, it depends on system RAM" in shown
     assert "does not fit" not in shown
-    assert "No artifact of this model fits the GPUs alone" in shown
+    assert "No artifact of this model fits without more system RAM" in shown
     assert "system RAM of this box is not specified" in shown
     assert "next: upright plan kimi-k2.6 --box 8x-rtx-5090 --ram 512GB" in shown
 

@@ -70,7 +70,7 @@ def test_a_fleet_is_read_and_is_a_record(tmp_path: Path):
         ("model: moonshotai/Kimi-K2.6\n", "", ": box alpha has no model: name one for it, or for the fleet"),
         ("router: {", "router: {at: ssh:front, ", ": box alpha has no address, and the router on ssh:front could not"),
         ("record: fleet", "record: fleets", " is no fleet: its first lines are not `record: fleet`"),
-        ("schema: 1", "schema: 7", " has fleet schema 7; this version reads 1 to 1"),
+        ("schema: 1", "schema: 7", f" has fleet schema 7; this version reads 1 to {Fleet.schema_version}"),
         ("boxes:", "boxes: [", " line 7 is not YAML"),
     ],
 )

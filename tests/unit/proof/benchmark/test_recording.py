@@ -201,6 +201,7 @@ class Upstream:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], bytes]] = []
+        self.connections = 0
 
     @contextmanager
     def standing(self) -> Iterator[str]:
@@ -208,6 +209,10 @@ class Upstream:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                upstream.connections += 1
 
             def do_GET(self) -> None:
                 upstream.asked.append((self.path, dict(self.headers), b""))
@@ -267,6 +272,14 @@ def test_the_client_sees_what_it_asked_for_and_the_server_what_was_sent() -> Non
     assert made.sessions[0].turns == (TraceTurn(new_tokens=9, output_tokens=2),)
     assert "secret" not in made.to_json()
     assert "secret" not in repr(vars(recorder))
+
+
+def test_no_request_goes_over_a_connection_that_the_server_may_have_ended() -> None:
+    upstream = Upstream()
+    with upstream.standing() as url, recording_proxy(url, TraceRecorder()) as address:
+        for _ in range(3):
+            assert httpx2.get(f"{address}/v1/models", trust_env=False).status_code == 200
+    assert upstream.connections == 3
 
 
 @pytest.mark.parametrize(
