@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from scripts.fitting.pools import by_image, by_setting, fit, leave_out, pools, residual_gib
+from upright.engines.facets.budget import Admitted
 from upright.facts import catalog
+from upright.facts.records.plan import Parallel
+from upright.models.deriving.catalogue_models import records
+from upright.planning.memory.overhead import overheads
+from upright.planning.memory.reserve import ReserveCase, kinds_of, with_causes
 
 BLACKWELL = [pool for pool in pools() if pool.gpu.startswith("rtx-pro-6000")]
 HOPPER = [pool for pool in pools() if pool.gpu == "h200-sxm"]
@@ -27,11 +32,18 @@ def test_the_rows_are_the_fit():
     assert row("vllm-draft").gib.best == pytest.approx(found.draft, abs=0.006)
     assert row("vllm-graphs").gib.best == pytest.approx(found.graphs, abs=0.006)
     assert row("vllm-graphs-draft").gib.best == pytest.approx(found.graphs_with_draft, abs=0.006)
-    # The row holds other models too; Kimi on H200 is one of its starts with vLLM's own 1,024 sequences.
-    others, crowded = row("vllm-runtime-before-0.21"), fit(HOPPER).runtime
-    assert "7.9 to 8.5 where the sampler is profiled" in others.why
-    assert 7.9 <= crowded <= 8.5 <= others.gib.high <= crowded + 0.7
-    assert others.gib.low <= others.gib.best <= crowded
+
+
+def test_kimi_on_h200_with_the_engines_own_sequences_is_what_its_causes_add_up_to():
+    """Nothing of them was fitted on it: 1,024 sequences over 163,840 words are six of its eight GiB."""
+    crowded, shape = fit(HOPPER).runtime, records(catalog.model("kimi-k2-thinking"))[0].architecture
+    rows = overheads("vllm", "0.11.0", capability="9.0", kinds=kinds_of(shape))
+    asked = ReserveCase(shape, Parallel(tensor=8), 8192, Admitted(1024, 8192), draft=False)
+    runtime = with_causes({row.term: row for row in rows}, asked)["runtime"].gib
+    assert 7.9 <= crowded <= 8.5
+    assert runtime.best < crowded <= runtime.high
+    few = with_causes({row.term: row for row in rows}, asked._replace(admitted=Admitted(4, 8192)))["runtime"].gib
+    assert few.high < crowded, "a few sequences take a third of it"
 
 
 def test_the_rows_name_the_images_that_they_were_fitted_on():

@@ -38,7 +38,10 @@ class LedgerPart(NamedTuple):
 
 PARTS = (
     LedgerPart(
-        "weights", ("weights", "replicated_weights", "absorbed_weights", "unclassed_weights", "tables"), "█", "blue"
+        "weights",
+        ("weights", "replicated_weights", "absorbed_weights", "padded_weights", "unclassed_weights", "tables"),
+        "█",
+        "blue",
     ),
     LedgerPart("experts", ("experts",), "▓", "bright_blue"),
     LedgerPart("engine", ("runtime", "graphs", "draft", "compute", "upload", "process"), "▒", "yellow"),

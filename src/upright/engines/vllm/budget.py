@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from upright.base.units import format_memory
-from upright.engines.facets.budget import CacheForms, CpuBuild, GpuShare, Offered
+from upright.base.units import GIB, format_memory
+from upright.engines.facets.budget import Admitted, CacheForms, CpuBuild, GpuShare, Offered
 from upright.engines.memory_report import MemoryReport, Reading
 from upright.facts.catalog import versions
 from upright.facts.records.plan import Plan
@@ -11,6 +11,7 @@ from upright.facts.records.plan import Plan
 SAFE, HIGHEST = 0.90, 0.94
 # Guard: "CUDA graph memory profiling is enabled (default since v0.21.0)" (vllm/v1/worker/gpu_worker.py)
 _GRAPHS_COUNTED = ">=0.21"
+_LARGE_BYTES = 70 * GIB
 
 
 def start(_memory_bytes: int, _ranks: int) -> tuple[float, str]:
@@ -21,6 +22,12 @@ def offered(cuda_bytes: int, share: float, origin: str, _gone_bytes: int) -> Off
     """A share of the whole device."""
     why = f"--gpu-memory-utilization {share:.2f} ({origin}) of {format_memory(cuda_bytes)}"
     return Offered(int(cuda_bytes * share), why)
+
+
+def admits(memory_bytes: int, capability: str | None) -> Admitted:
+    """A server's defaults: by memory, and an A100 is not among the large (vllm/engine/arg_utils.py, 0.10 to 0.32)."""
+    large = memory_bytes >= _LARGE_BYTES and capability != "8.0"
+    return Admitted(1024, 8192) if large else Admitted(256, 2048)
 
 
 def graphs_counted(version: str | None) -> bool:
@@ -48,6 +55,7 @@ BUDGET = GpuShare(
     offered=offered,
     graphs_counted=graphs_counted,
     runtime=runtime,
+    admits=admits,
     block_tokens=16,
     # Guard: sparse MLA on SM120 needs the packed layout (https://github.com/vllm-project/vllm/pull/43477)
     cache=CacheForms(sparse_latent="fp8_ds_mla", fp8_latent_patch="triton-mla-fp8-sm120"),

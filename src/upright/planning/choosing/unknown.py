@@ -24,7 +24,7 @@ def missing_terms(engine: Engine, version: str | None) -> tuple[str, ...]:
     fitting = GpuShare if isinstance(spread, Ranks) else Margin
     if not isinstance(budget, fitting):
         return ("what it may use of a GPU",)
-    known = {row.term for row in overheads(engine.name, version)}
+    known = {"runtime" if row.term == "context" else row.term for row in overheads(engine.name, version)}
     return tuple(f"its overhead `{term}`" for term in _TERMS[type(spread)] if term not in known)
 
 

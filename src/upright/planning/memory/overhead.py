@@ -10,7 +10,7 @@ from functools import cache
 
 from upright.facts import catalog
 from upright.facts.catalog import versions
-from upright.facts.catalog.rows.memory import OverheadRow
+from upright.facts.catalog.rows.memory import OverheadKind, OverheadRow
 from upright.facts.records.plan import LedgerLine
 
 # How far a measured figure may be off when the same thing is started again.
@@ -19,18 +19,24 @@ RESTART_SPREAD = 0.05
 
 @cache
 def overheads(
-    engine: str, version: str | None, *, capability: str | None = None, draft: bool = False, model: str | None = None
+    engine: str,
+    version: str | None,
+    *,
+    capability: str | None = None,
+    draft: bool = False,
+    model: str | None = None,
+    kinds: frozenset[OverheadKind] = frozenset(),
 ) -> tuple[OverheadRow, ...]:
     """The rows that apply, at most one a term: the most particular wins. An unknown version takes the newest rows.
 
-    `model` is a row of the catalogue: what was fitted on some models speaks of no others.
+    `model` is a row of the catalogue: what was fitted on some models speaks of no others. `kinds` is what it has.
     """
     by_term: dict[str, OverheadRow] = {}
     for row in catalog.rows("overheads").values():
         assert isinstance(row, OverheadRow)
         if row.engine not in ("*", engine) or row.draft not in (None, draft):
             continue
-        if row.models and model not in row.models:
+        if (row.models and model not in row.models) or (row.kind is not None and row.kind not in kinds):
             continue
         if version is not None and not versions.in_range(version, row.versions):
             continue
@@ -69,6 +75,6 @@ def overhead_line(row: OverheadRow, device: str, term: str | None = None) -> Led
     )
 
 
-def _particular(row: OverheadRow) -> tuple[bool, bool, bool, bool, bool]:
+def _particular(row: OverheadRow) -> tuple[bool, ...]:
     silicon, drafted = row.capability != "*", row.draft is not None
-    return (row.engine != "*", bool(row.models), silicon, drafted, row.versions != "*")
+    return (row.engine != "*", bool(row.models), row.kind is not None, silicon, drafted, row.versions != "*")

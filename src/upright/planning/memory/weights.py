@@ -15,12 +15,24 @@ from upright.facts.records.model import Architecture, GqaAttention, Group, MlaAt
 
 Vision = Literal["divided", "replicated", "left out"]
 BF16 = 2
+# Widths of experts in MXFP4 are rounded up after loading (vllm/model_executor/layers/quantization/mxfp4.py): 60.8 GiB
+# of gpt-oss-120b take 64.4 by Triton and 66.0 by Marlin; Kimi K3, 384 wide on each of 8 ranks, takes no more, 192 wide
+# on each of 16 a fifth more.
+_PADDED, _INSIDE, _BESIDE = "MXFP4", 128, 256
 
 # Where the engine's layers are column or row parallel, and where they are replicated: vllm/model_executor/models/
 # deepseek_v2.py at 0.32.0 (gate and indexer are ReplicatedLinear), sglang/srt/models/deepseek_v2.py.
 _WHOLE: frozenset[Group] = frozenset({"router", "norm", "indexer"})
 # Names that nobody knows and shapes that tell nothing: divided or on every rank, both are counted.
 _UNSURE: Group = "other"
+
+
+class Padding(NamedTuple):
+    """Bytes that experts grow by after loading: kernels take widths that are whole multiples."""
+
+    bytes: int = 0
+    """At most: some kernels take any width."""
+    why: str = ""
 
 
 class RankWeights(NamedTuple):
@@ -38,6 +50,8 @@ class RankWeights(NamedTuple):
     """Tensors of which it is not known whether they are divided: all of them."""
     table_bytes: int = 0
     """This rank's share of lookup tables, which an engine may keep in system RAM instead."""
+    padding: Padding = Padding()
+    """What widths that kernels do not take add to the experts."""
 
     @property
     def bytes(self) -> int:
@@ -62,6 +76,7 @@ def rank_weights(
     data: int = 1,
     vision: Vision = "divided",
     draft: bool = False,
+    whole_experts: bool = False,
 ) -> tuple[RankWeights, ...]:
     """One entry for each pipeline stage; all ranks of a stage hold the same number of bytes.
 
@@ -69,7 +84,9 @@ def rank_weights(
     """
     stages = stage_layers(model.architecture.layers, pipeline)
     return tuple(
-        _stage(model, layers, tensor, data, first=index == 0, last=index == pipeline - 1, vision=vision, draft=draft)
+        _stage(
+            model, layers, tensor, data, first=index == 0, last=index == pipeline - 1, vision=vision, draft=draft
+        )._replace(padding=_padding(model, layers, tensor, data, whole=whole_experts or data > 1))
         for index, layers in enumerate(stages)
     )
 
@@ -147,6 +164,25 @@ def _stage(
         unsure_bytes=unsure,
         table_bytes=tables // tensor,
     )
+
+
+def _padding(model: Model, layers: range, tensor: int, data: int, *, whole: bool) -> Padding:
+    experts = model.architecture.experts
+    if experts is None or not experts.intermediate_size:
+        return Padding()
+    stored = sum(
+        line.bytes
+        for line in model.weights
+        if line.group == "routed_experts" and line.dtype == _PADDED and (line.layer is None or line.layer in layers)
+    )
+    width = experts.intermediate_size if whole else -(-experts.intermediate_size // tensor)
+    grown = _rounded(width, _INSIDE) * _rounded(model.architecture.hidden_size, _BESIDE)
+    why = f"experts in {_PADDED} are {width:,} wide on a rank, and kernels take whole {_INSIDE}s"
+    return Padding(int(Fraction(stored, tensor * data) * (grown - 1)), why)
+
+
+def _rounded(width: int, step: int) -> Fraction:
+    return Fraction(-(-width // step) * step, width)
 
 
 def _on_stage(line: WeightLine, layers: range, *, first: bool, last: bool, draft: bool) -> bool:

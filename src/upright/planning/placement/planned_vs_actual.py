@@ -16,7 +16,15 @@ from upright.facts.records.residuals import PoolResidual, Residual, Residuals
 from upright.planning.placement.gpu_memory_utilization import gpu_share, graphs_counted
 
 # What an engine calls its weights is everything that was loaded; copies made while loading too.
-WEIGHTS = ("weights", "experts", "replicated_weights", "absorbed_weights", "unclassed_weights", "tables")
+WEIGHTS = (
+    "weights",
+    "experts",
+    "replicated_weights",
+    "absorbed_weights",
+    "padded_weights",
+    "unclassed_weights",
+    "tables",
+)
 # Experts that are copied to a GPU for prefill lie in llama.cpp's compute buffer.
 SCRATCH = ("compute", "upload")
 GRAPHS = ("graphs", "graphs_outside")

@@ -25,6 +25,7 @@ from upright.planning.memory.kvcache import CacheShape, cache_shape, copies, ran
 from upright.planning.memory.layouts import Storage
 from upright.planning.memory.overhead import overhead_line, overheads
 from upright.planning.memory.pool_capacity import RankCache, longest_tokens, most_requests, pool_tokens, rank_cache
+from upright.planning.memory.reserve import ReserveCase, kinds_of, with_causes
 from upright.planning.memory.weights import RankWeights, rank_weights
 from upright.planning.placement import gpu_memory_utilization as fractions
 from upright.planning.placement.devices import UNIFIED_RESERVE, Device, host_bytes
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 DRAFT_LAYERS = 1
 ENDS: tuple[End, ...] = ("best", "low", "high")
 BATCHED_TOKENS = 8192
+PADDING = "padded_weights"
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,18 @@ class RankCase:
     def rows(self) -> dict[str, OverheadRow]:
         capability = self.gpus[0].capability
         row = row_of(self.model)
-        overhead_rows = overheads(
-            self.engine, self.version, capability=capability, draft=self.goal.draft, model=row.id if row else None
+        architecture, gpu = self.model.architecture, self.gpus[0]
+        known = overheads(
+            self.engine,
+            self.version,
+            capability=capability,
+            draft=self.goal.draft,
+            model=row.id if row else None,
+            kinds=kinds_of(architecture),
         )
+        admitted = self.share.admits(gpu.reported_bytes, capability)
+        asked = ReserveCase(architecture, self.parallel, BATCHED_TOKENS, admitted, self.goal.draft)
+        overhead_rows = with_causes({row.term: row for row in known}, asked).values()
         if self.lessons and (learned := self.lessons.learned(self.model.name, self.parallel, draft=self.goal.draft)):
             return {row.term: learned.row(row) for row in overhead_rows}
         return {row.term: row for row in overhead_rows}
@@ -96,6 +107,7 @@ class RankCase:
             data=self.parallel.data,
             vision=self.ranks.vision,
             draft=self.goal.draft,
+            whole_experts=self.parallel.expert,
         )
 
     @cached_property
@@ -248,6 +260,18 @@ def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLi
     if stage.absorbed_bytes:
         why = "second copies of kv_b_proj that MLA backends make after loading"
         lines.append(exact_line(device.name, "absorbed_weights", stage.absorbed_bytes, why))
+    if stage.padding.bytes:
+        lines.append(
+            LedgerLine(
+                device=device.name,
+                term=PADDING,
+                bytes=stage.padding.bytes,
+                low_bytes=0,
+                high_bytes=stage.padding.bytes,
+                basis="derived",
+                why=stage.padding.why,
+            )
+        )
     rows = case.rows
     terms = ["runtime", "draft"] if case.goal.draft else ["runtime"]
     if case.share.graphs_counted(case.version):
@@ -303,7 +327,7 @@ def _pool_bytes(rank: _Rank, case: RankCase, end: End) -> Fraction:
     assert row.share is not None
     pool = Fraction(rank.pool_bytes)
     if row.adds_terms and end != "best":
-        off = [_off(term, end) for term in rank.fixed if term.term in case.rows]
+        off = [_off(term, end) for term in rank.fixed if term.term in case.rows or term.term == PADDING]
         spread = int(sum(gap * gap for gap in off) ** 0.5)  # terms that know nothing of each other
         pool += spread if end == "high" else -spread
     return pool * Fraction(getattr(row.share, end)).limit_denominator(1000)

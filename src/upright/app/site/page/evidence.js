@@ -4,7 +4,7 @@ import { count, el, gib, rate } from "./pictures.js";
 import { head, stacked } from "./views.js";
 
 const OF = { user: "tok/s a user", output: "tok/s of all" };
-const TERMS = { weights: "Weights", replicated_weights: "Weights on every rank", absorbed_weights: "Second copies of weights", runtime: "Engine's working memory", graphs: "CUDA graphs", kv_cache: "KV cache", process: "Process" };
+const TERMS = { weights: "Weights", replicated_weights: "Weights on every rank", absorbed_weights: "Second copies of weights", padded_weights: "Padding of weights", runtime: "Engine's working memory", graphs: "CUDA graphs", kv_cache: "KV cache", process: "Process" };
 
 export function evidenceView(answer, claims, { model: asked, gpu, gpus }) {
   const [plan] = answer.record.plans;

@@ -9,6 +9,7 @@ from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.records.base import Basis, Part
 
 End = Literal["low", "best", "high"]
+OverheadKind = Literal["dense", "experts", "latent", "sparse-latent", "recurrent"]
 
 
 class Band(Part):
@@ -29,8 +30,22 @@ class OverheadRow(Row):
     """vllm, sglang, llama.cpp, ik_llama.cpp; `*` for all."""
     versions: VersionRange
     """Versions that it holds for."""
-    term: Literal["driver", "runtime", "graphs", "draft", "process", "upload", "pool-band"]
-    """The line of the ledger; pool-band is the share of the pool that is not promised before calibration."""
+    term: Literal[
+        "driver",
+        "runtime",
+        "graphs",
+        "draft",
+        "process",
+        "upload",
+        "pool-band",
+        "context",
+        "collectives",
+        "activations",
+        "sampler",
+        "workspace",
+        "captures",
+    ]
+    """The line of the ledger, the share of a pool that is not promised before calibration, or a cause of a line."""
     capability: VersionRange = "*"
     """Compute capabilities that it holds for."""
     draft: bool | None = None
@@ -39,6 +54,10 @@ class OverheadRow(Row):
     """Memory on each device."""
     share: Band | None = None
     """Or a share of something, which `why` names."""
+    each_bytes: Band | None = None
+    """Or bytes of each of something, which `why` names."""
+    kind: OverheadKind | None = None
+    """Only of models that have this; None for all."""
     basis: Basis
     """measured, derived or assumed."""
     why: NonEmptyText
