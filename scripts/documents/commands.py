@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from scripts.linting import next_commands
+
 OWNED = ["docs/commands.md"]
 _WIDTH = 80
 
@@ -33,6 +35,15 @@ def pages() -> dict[Path, str]:
                 "",
                 *_verb(import_module(f"upright.app.cli.{verb.replace('-', '_')}").command, f"upright {verb}"),
             ]
+    lines += [
+        "## What comes next",
+        "",
+        "Each verb ends by naming the command that most people need then, made from what was typed. This is read from",
+        "the verbs' own source; who follows never comes back: `pytest tests/contract/test_next_commands.py`.",
+        "",
+        *next_commands.table(),
+        "",
+    ]
     return {Path("docs/commands.md"): "\n".join(lines)}
 
 

@@ -57,7 +57,7 @@ def test_it_goes_to_a_report_and_leaves_nothing_else(upright: Upright, llama_ser
     assert "tok/s" in Path(answer["page"]).read_text()
     assert files_of(home) == ["demo/report.html"]
     assert engines_of(home) == []
-    assert done.stderr.splitlines()[-1] == "next: upright plan kimi-k2.6 --box 8x-rtx-pro-6000-server"
+    assert done.stderr.splitlines()[-1] == "next: upright recommend"
 
 
 def test_without_an_engine_it_says_how_to_get_one(upright: Upright, tmp_path: Path):

@@ -142,7 +142,7 @@ def test_top_in_a_terminal(standing: Standing, asked: None, names: tuple[str, ..
         shown.resize(columns - 10, lines - 4)
         shown.wait(lambda text: len(text.split("\n")[0]) == columns - 10, "the other size")
         shown.press("q")
-        shown.wait(lambda text: "next: upright tools monitor" in text, "the person's own screen")
+        shown.wait(lambda text: "next: upright ps" in text, "the person's own screen")
 
 
 def test_a_killed_engine_alerts_and_is_shown_dead(standing: Standing, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_a_life_in_a_container(box: Any, tiny_model: Path, tmp_path: Path):
     assert (down["state"], down["reason"]) == ("stopped", "stopped on request")
     _, talk = follower.communicate(timeout=30)
     assert followed.read_text().count("listening on") == 2, "the log is followed over a restart"
-    assert talk.endswith("next: upright ps\n")
+    assert talk.endswith(f"next: upright diagnose {down['name']}\n")
 
 
 @pytest.mark.slow

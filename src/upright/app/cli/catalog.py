@@ -123,7 +123,7 @@ def update(name: str | None, yes: bool, offline: bool, output: Output) -> None:
         output.next("catalog", "update", offer.catalogue.name, "--yes")
         output.no()
     say(f"{offer.catalogue.name}: version {offer.head.version} is taken")
-    output.next("catalog", "rollback", offer.catalogue.name)
+    output.next("recommend")
 
 
 @command.command()
@@ -137,7 +137,7 @@ def rollback(name: str | None, output: Output) -> None:
     told = {"catalogue": catalogue.name, "left": left, "version": version}
     now = f"version {version} is read again" if version else "none of its rows is read any more"
     output.answer(told, lambda console: console.print(f"{catalogue.name}: {now}", markup=False))
-    output.next("catalog", "update", catalogue.name)
+    output.next("recommend")
 
 
 @command.command()

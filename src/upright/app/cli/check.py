@@ -6,9 +6,11 @@ from typing import Any
 
 import click
 
+from upright.app.cli.launch_options import LAUNCH_OPTIONS
 from upright.app.cli.options import refuse_empty, typed_words, was_typed
 from upright.app.cli.output import Output, output_options
 from upright.app.cli.plan_options import (
+    MACHINE,
     PLAN_OPTIONS,
     SERVING,
     answer_objections,
@@ -35,7 +37,7 @@ def command(output: Output, model: str, program: str | None, deep: bool, **wante
     from upright.planning.requests.plan_arguments import box_named, recipe_of_file
     from upright.serving.check import DeepCheck, check
 
-    recipe = recipe_of_file(model)
+    recipe = given = recipe_of_file(model)
     asked = DeepCheck(box=box_named(named_box(wanted)) if deep and was_typed("box") else None)
     if recipe is None:
         made = prepare_from_options(model, **wanted)
@@ -45,8 +47,17 @@ def command(output: Output, model: str, program: str | None, deep: bool, **wante
         recipe, asked = made.recipe, DeepCheck(made.model, made.box, made.plan)
     recipe_check = check(recipe, program=program, deep=asked if deep else None)
     output.answer(recipe_check, lambda console: recipe_check_page(console, recipe_check))
-    typed_options = typed_words(*PLAN_OPTIONS, *SERVING)
     if recipe_check.refusals:
-        output.next("render", model, *typed_options)
+        if flag := recipe_check.refusals[0].setting.partition(" ")[0].partition("=")[0]:
+            output.next("explain", flag)
         output.no()
-    output.next("render", model, *typed_options)
+    if given is None:
+        _start_it(output, model, wanted["box"])
+
+
+def _start_it(output: Output, model: str, box: str | None) -> None:
+    """With `run`, where it takes what was wished; else what `render` printed stands for itself."""
+    wished = [name for name in (*PLAN_OPTIONS, *SERVING) if name not in MACHINE and was_typed(name)]
+    if set(wished) <= set(LAUNCH_OPTIONS):
+        there = ["--host", box] if box is not None and box.startswith("ssh:") else []
+        output.next("run", model, *typed_words(*wished), *there)

@@ -33,6 +33,6 @@ def command(output: Output) -> None:
         raise EngineError(f"{demonstration.missing} was not found on this machine", hint=hint)
     answer_run(demonstration.run, output)
     say(f"took {time.monotonic() - began:.0f} s; the engine is stopped, and only the report is left")
-    output.next("plan", "kimi-k2.6", "--box", "8x-rtx-pro-6000-server")
+    output.next("recommend")
     if not demonstration.run.stands:
         output.no()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -50,9 +51,7 @@ def command(log: str | None, engine: str | None, previous: bool, issue: bool, ou
 def _next(output: Output, diagnosis: Diagnosis, *, of_a_log: bool) -> None:
     if diagnosis.code is not None:
         output.next("explain", diagnosis.code)
-    elif of_a_log and (diagnosis.failed or diagnosis.stood is False):
-        output.next("catalog", "list", "failures")
-    elif diagnosis.failed:
-        output.next("bundle", diagnosis.subject)
-    else:
-        output.next("ps")
+    elif not of_a_log:
+        output.next("bundle" if diagnosis.failed else "report", diagnosis.subject)
+    elif diagnosis.failed and Path(diagnosis.subject).is_file():
+        output.next("diagnose", "--issue", diagnosis.subject)

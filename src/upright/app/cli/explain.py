@@ -58,10 +58,6 @@ def command(output: Output, name: str) -> None:
         [explanation.model_dump(mode="json") for explanation in explanations],
         lambda console: explanation_pages(console, explanations),
     )
-    if see := next((other for explanation in explanations for other in explanation.see), None):
-        output.next("explain", see)
-    else:
-        output.next("catalog", "list")
 
 
 def _option(name: str) -> tuple[Explanation, ...]:

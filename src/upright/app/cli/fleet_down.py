@@ -20,7 +20,7 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     """
     from upright.app.pages.fleet_page import ended_page, status_page
     from upright.flows.fleet.current_status import fleet_status
-    from upright.flows.fleet.named_fleet import file_of, started_fleet
+    from upright.flows.fleet.named_fleet import started_fleet
     from upright.flows.fleet.starting import down
 
     begun = started_fleet(fleet)
@@ -40,4 +40,3 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
     if ended.problems:
         output.next("fleet", "down", begun.name)
         output.no()
-    output.next("fleet", "up", *file_of(begun))

@@ -37,4 +37,3 @@ def command(output: Output, fleet: str | None) -> None:
         output.next("fleet", "roll" if seen.roll else "up", *file_of(begun))
         output.no()
     say(f"clients' key: {FleetDir(begun.name).client_key_file}")
-    output.next("fleet", "roll", *file_of(begun))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from upright.app.cli.options import deployment_argument
-from upright.app.cli.output import say
+from upright.app.cli.output import Output
 
 
 @click.command()
@@ -39,4 +39,4 @@ def command(deployment: str | None, follow: bool, lines: int | None, previous: b
     except KeyboardInterrupt:
         pass  # the engine goes on; so may whoever looked
     printed.end()
-    say("next: upright ps")
+    Output(as_json, None).next("diagnose", directory.name)

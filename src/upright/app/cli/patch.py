@@ -96,7 +96,7 @@ def verify(output: Output, source: EngineSource, compiler: Compiler, name: str) 
     output.answer(answer, lambda console: verified_page(console, patch, after, verified))
     if not verified:
         output.no()
-    output.next("patch", "revert", name, *_words(source))
+    output.next("ps")
 
 
 @command.command()

@@ -112,7 +112,7 @@ def command(output: Output, model: str, **wanted: Any) -> None:
     elif offers:
         output.next("plan", offers[0].artifact or model, *_kept(offers[0], planned), *offers[0].options)
     else:
-        output.next("catalog", "list", "models")
+        output.next("recommend", *typed_words(*MACHINE))
     output.no()
 
 

@@ -58,7 +58,7 @@ def speculate_options(function: F) -> F:
 def next_words(name: str, evidence: Evidence, *, tried: bool) -> list[str]:
     """After a trial its report; before one how to begin it; else what a deployment that stands is for."""
     if not evidence.passed:
-        return ["logs", name]
+        return ["diagnose", name]
     if tried:
         return ["report", name]
     seen = next(

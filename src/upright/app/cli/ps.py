@@ -30,7 +30,7 @@ def _next(last: Deployment | None) -> tuple[str, ...]:
     from upright.facts.records.deployment import RUNNING
 
     if last is None or last.state not in {*RUNNING, "failed"}:
-        return ("up", "MODEL")
+        return ("recommend",)
     if last.state == "ready":
         return ("connect", last.name)
     return ("diagnose", last.name) if last.state in ("failed", "hung", "degraded") else ("logs", last.name, "--follow")

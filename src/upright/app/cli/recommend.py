@@ -55,6 +55,6 @@ def command(output: Output, **wanted: Any) -> None:
     if recommendation.offers:
         output.next("plan", recommendation.offers[0].source, *typed_words(*_ASKED, *MACHINE))
         return
-    asked = typed_words(*_ASKED)
-    output.next(*("recommend", *typed_words(*MACHINE)) if asked else ("catalog", "list", "models"))
+    if typed_words(*_ASKED):
+        output.next("recommend", *typed_words(*MACHINE))
     output.no()

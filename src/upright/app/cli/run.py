@@ -48,13 +48,14 @@ def command(model: str, to: str, yes: bool, keep: bool, output: Output, **wanted
         )
         done = run(model, goal, on, port=engine_port(wanted), to=to, keep=keep, tell=say, weights=weights)
     answer_run(done, output)
+    if done.stands and done.deployment is not None:
+        output.next(*(("connect", done.deployment.name) if keep else ("up", model, *typed_words(*LAUNCH_OPTIONS))))
+        return
     if done.deployment is None:
         output.next("plan", model, *typed_words("context", "users"))
     else:
-        going_on = ("connect", done.deployment.name) if keep else ("up", model, *typed_words(*LAUNCH_OPTIONS))
-        output.next(*(going_on if done.stands else ("logs", done.deployment.name)))
-    if not done.stands:
-        output.no()
+        output.next("diagnose", done.deployment.name)
+    output.no()
 
 
 def answer_run(done: LineRun, output: Output) -> None:

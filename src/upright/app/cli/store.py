@@ -26,7 +26,7 @@ def list_(output: Output) -> None:
     rows = [listed_row(entry) for entry in store.list_deployments()]
     output.answer(rows, lambda console: list_page(console, rows))
     say(f"kept in {store.home() / 'deployments'}")
-    output.next(*(("store", "check") if rows else ("up", "MODEL")))
+    output.next(*(("store", "check") if rows else ("recommend",)))
 
 
 @command.command()
@@ -45,9 +45,10 @@ def check(deployments: tuple[str, ...], output: Output) -> None:
     findings_by_directory = {directory: store.check(directory.path) for directory in chosen}
     answer = [checked_row(directory, findings) for directory, findings in findings_by_directory.items()]
     output.answer(answer, lambda console: check_page(console, findings_by_directory))
-    output.next(*(("store", "list") if chosen else ("up", "MODEL")))
-    if not all(row["sound"] for row in answer):
+    if damaged := [directory.name for directory, row in zip(chosen, answer, strict=True) if not row["sound"]]:
+        output.next("store", "repair", damaged[0])
         output.no()
+    output.next("ps")
 
 
 @command.command()
@@ -69,7 +70,7 @@ def repair(deployment: str | None, dry_run: bool, output: Output) -> None:
     answer = {**checked_row(directory, left), "done": done, "dry_run": dry_run}
     lines = [*(done or ["nothing to repair"]), *(f"not repaired: {finding.file} {finding.message}" for finding in left)]
     output.answer(answer, lambda console: console.print("\n".join(f"{directory.name}: {line}" for line in lines)))
-    output.next("store", *(("repair",) if dry_run and done else ("check",)), directory.name)
+    output.next(*(("store", "repair", directory.name) if dry_run and done else ("ps",)))
     if left:
         output.no()
 

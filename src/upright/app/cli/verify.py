@@ -44,4 +44,3 @@ def command(
     output.answer(verification.model_dump(mode="json"), lambda console: verification_page(console, verification))
     if verification.level == "broken" or LEVELS.index(verification.level) < LEVELS.index(at_least or "broken"):
         output.no()
-    output.next("bundle", "--statement")

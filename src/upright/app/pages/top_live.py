@@ -62,10 +62,10 @@ def live(watched: WatchedDeployments, every: float) -> None:
 
 
 def next_words(sights: Sequence[DeploymentReading], every: float) -> list[str]:
-    """What to type about the first that is in trouble; else how to measure, or to keep watching."""
+    """What to type about the first that is in trouble; else how to measure, or what else there is."""
     for sight in sights:
         in_trouble = state_of(sight, silent_after(every)) in _DEAD
         if in_trouble and sight.look.next and sight.look.next.startswith("upright "):
             return sight.look.next.split()[1:]
     foreign = next((sight.look.base_url for sight in sights if sight.look.state == "answers"), None)
-    return ["bench", "--base-url", foreign, "--model", "NAME"] if foreign else ["monitor"]
+    return ["bench", "--base-url", foreign, "--model", "NAME"] if foreign else ["ps"]

@@ -71,7 +71,7 @@ def test_check_says_which_line_and_what(upright: Call, three: list[DeploymentDir
         "  problem deployment.json: is not JSON: Unterminated string starting at: line 1",
         "          column 12 (char 11)",
     ]
-    assert done.stderr.splitlines()[-1] == "next: upright tools store list"
+    assert done.stderr.splitlines()[-1] == "next: upright tools store repair changed"
 
 
 def test_check_as_json_names_the_line(upright: Call, three: list[DeploymentDir]) -> None:
@@ -137,5 +137,5 @@ def test_an_empty_store_is_an_answer(upright: Call) -> None:
     for verb in ("list", "check"):
         done = upright("store", verb)
         assert (done.returncode, done.stdout) == (0, "no deployments\n")
-        assert done.stderr.splitlines()[-1] == "next: upright up MODEL"
+        assert done.stderr.splitlines()[-1] == f"next: upright {'recommend' if verb == 'list' else 'ps'}"
     assert upright("store", "path").returncode == 2
