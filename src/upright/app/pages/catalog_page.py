@@ -36,6 +36,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "pools": ("model", "gpu", "tokens"),
     "speeds": ("engine", "capability", "wires", "basis"),
     "transfers": ("step", "of"),
+    "prefills": ("engines", "capability", "reached"),
     "usages": ("name",),
     "memory_platforms": ("memory_kind", "channels", "mega_transfers_per_second", "about"),
     "dialects": ("about",),

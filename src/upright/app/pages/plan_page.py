@@ -21,6 +21,7 @@ from upright.planning.choosing.trades import OTHER_WAY, configuration_words
 from upright.planning.placement.devices import RAM_NOT_SPECIFIED
 from upright.planning.placement.engine_support import known_to_serve
 from upright.planning.placement.host_tier import TOO_LARGE, TOO_SMALL
+from upright.planning.speed.prefill_reach import SIBLINGS, from_siblings
 
 _BAR = 40
 _FIGURES = 23
@@ -360,8 +361,8 @@ def speed_pairs(plan: Plan) -> list[tuple[str, str]]:
         decode += f"; {rate(speed.empty)} empty, {rate(speed.full)} full"
     else:
         decode += "; the acceptance rate is not known: --acceptance"
-    pairs = [("decode", decode)]
-    pairs.append(("prefill", "not known" if speed.prompt is None else f"{rate(speed.prompt)} tok/s"))
+    pairs, siblings = [("decode", decode)], f", {SIBLINGS}" if from_siblings(speed) else ""
+    pairs.append(("prefill", "not known" if speed.prompt is None else f"{rate(speed.prompt)} tok/s{siblings}"))
     if speed.layer_worth is not None:
         pairs.append(("", f"one more layer of experts on the GPUs adds {speed.layer_worth:.2f} tok/s"))
     fitted = "such boxes" if speed.basis == "measured" else "other boxes"
@@ -392,6 +393,8 @@ def why_lines(plan: Plan, width: int) -> Iterator[str]:
         for term in terms:
             yield from _hanging(term.why, f"  {term.term:<12}{_ms(term.milliseconds):>10}  ", width)
     yield from _hanging(plan.speed.why, "  band  ", width)
+    if plan.speed.prompt_why:
+        yield from _hanging(plan.speed.prompt_why, "  band of prefill  ", width)
 
 
 def table_lines(plans: Sequence[Plan], width: int) -> Iterator[str]:

@@ -30,7 +30,8 @@ from upright.serving.diagnose.literals import required_texts
 
 MAY_BRING = (
     "gpus", "boxes", "memory_platforms", "links", "models", "schemes", "compat", "flags", "failures", "advisories",
-    "terms", "scores", "measurements", "overheads", "pools", "speeds", "transfers", "usages",
+    "terms", "scores", "measurements", "overheads", "pools", "speeds", "transfers", "prefills",
+    "usages",
 )  # fmt: skip
 """Facts. The others decide what is run (images, getting, patches, settings, constraints, dialects), or how files are
 read (architectures, families, layouts, ggml_types): they come with a release of Upright."""

@@ -76,6 +76,7 @@ _ALL = (
     RowKind("speeds", "speed:SpeedRow", "how fast engines work on which silicon and wires: fitted constants"),
     RowKind("usages", "usage:UsageRow", "what people do with a model: turns, tokens, pauses, for sizing a fleet"),
     RowKind("transfers", "speed:TransferRow", "what a step away from the fitted runs costs a predicted speed"),
+    RowKind("prefills", "speed:PrefillRow", "what GPUs reach while a prompt is read, where no such run was published"),
     RowKind("patches", "patch:PatchRow", "patches: one edit of an installed engine, with its proof and its end"),
 )
 KINDS: Mapping[str, RowKind] = MappingProxyType({kind.name: kind for kind in _ALL})

@@ -272,7 +272,11 @@ class Speed(Part):
     together: Rate
     """Tokens a second of all users."""
     prompt: Rate | None
-    """Tokens a second while such a context is read; None without a measurement of the like."""
+    """Tokens a second while such a context is read; None where neither such prompts nor siblings tell."""
+    prompt_basis: Basis | None = None
+    """measured by prompts on this silicon, derived if from other models or from compute and siblings."""
+    prompt_why: str | None = None
+    """Where the band of `prompt` comes from."""
     layer_worth: float | None = None
     """Tokens a second that one more layer of experts on the GPUs would bring; None if all are there."""
     terms: tuple[SpeedTerm, ...]
@@ -312,8 +316,10 @@ class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
-    schema_version: ClassVar[int] = 6
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: fields_added}
+    schema_version: ClassVar[int] = 7
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {
+        1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: fields_added, 6: fields_added,
+    }  # fmt: skip
 
     engine: SafeName
     """Which engine."""

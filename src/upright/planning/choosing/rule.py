@@ -4,7 +4,7 @@
 2. Weights that have lost much stand behind all others.
 3. A known speed stands before one that is not known; and what is expected to miss a floor of the use behind what is
    not: a coding agent waits for every token.
-4. Experts in system RAM with unknown prefill stand behind what is whole on the GPUs.
+4. Experts in system RAM whose prefill was not measured stand behind what is whole on the GPUs.
 5. Weights of which nothing was measured to be lost, native or equal to native, stand before those that are near.
 6. Of weights alike the larger build, unless it is more than a third slower than the fastest; of weights that have lost
    much always the larger.
@@ -28,6 +28,7 @@ from upright.facts.catalog.versions import in_range
 from upright.facts.records.box import Box
 from upright.facts.records.model import MlaAttention, Model
 from upright.facts.records.plan import Goal, Plan, Rate, Use
+from upright.planning.speed.prefill_reach import from_siblings
 from upright.planning.speed.rows import speed_row
 
 FLOOR_TOKENS_PER_SECOND: dict[Use, float] = {"coding-agent": 20.0}
@@ -95,9 +96,9 @@ class Way:
 
     @property
     def unread(self) -> bool:
-        """Experts in system RAM, and nobody knows how long a prompt takes."""
+        """Experts in system RAM, and no prompt of the like was measured."""
         speed = self.plan.speed
-        return (speed is None or speed.prompt is None) and any(
+        return (speed is None or speed.prompt is None or from_siblings(speed)) and any(
             place.device == "host" for place in self.plan.expert_places
         )
 

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from upright.base.errors import UprightError
 from upright.facts.catalog.rows.speed import Constants, Errors
 from upright.planning.speed.decode import Amount, coefficient
-from upright.planning.speed.spread import SourceSpread, SpeedMiss, interval, spread
+from upright.planning.speed.spread import OUTSIDE, SourceSpread, SpeedMiss, interval, spread
 
 # No kernel reads memory faster than this share of its bandwidth: a fit that says so hides another term.
 MOST_EFFICIENCY = 0.87
@@ -85,10 +85,12 @@ def miss(sample: Sample, constants: Constants) -> float:
     return predict(sample, constants) / sample.tokens_per_second - 1
 
 
-def errors(misses: Sequence[SpeedMiss], how: str, like: Sequence[SourceSpread] = ()) -> Errors:
+def errors(
+    misses: Sequence[SpeedMiss], how: str, like: Sequence[SourceSpread] = (), *, outside: float = OUTSIDE
+) -> Errors:
     """Of runs that a fit has not seen; `like` are the spreads of rows of the kind, for one with few sources."""
     sizes = sorted(abs(missed.off) for missed in misses)
-    low, high = interval(spread(misses), like)
+    low, high = interval(spread(misses), like, outside)
     return Errors(
         median=round(median(sizes), 3),
         ninth=round(_quantile(sizes, 0.9), 3),

@@ -20,6 +20,7 @@ from upright.planning.placement.engine_support import ranks_of
 from upright.planning.speed.decode import Amount, DecodeStep, compute_bound, decode_step, step_amounts
 from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
 from upright.planning.speed.prefill import CHUNK_TOKENS, prefill_amounts, prefill_interference
+from upright.planning.speed.prefill_reach import PromptPrice, prompt_price
 from upright.planning.speed.rows import ChosenRow, choose_row, interconnect_of
 from upright.planning.speed.speed_band import (
     WIDEST,
@@ -152,7 +153,9 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
             return Unknown(
                 "without the acceptance rate of the draft the band is too wide to plan with: add --acceptance"
             )
-    return _speed(case, chosen, load, factors, rate_band(chosen.row, load, "prompt"))
+    capability = box.gpus[0].compute_capability if box.gpus else None
+    silicon = case.silicon or (case.layered.silicon if case.layered else None)
+    return _speed(case, chosen, load, factors, prompt_price(chosen.row, load, case.work, silicon, capability))
 
 
 def speed_query(plan: Plan, model: Model, box: Box) -> SpeedQuery:
@@ -180,23 +183,25 @@ def _too_far(row: SpeedRow, factors: RateBand | None) -> str:
     )
 
 
-def _speed(
-    case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, factors: RateBand, prompt_factors: RateBand | None
-) -> Speed:
+def _speed(case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, factors: RateBand, price: PromptPrice | None) -> Speed:
     plan, rates = case.plan, _Rates(factors)
     half = max(1, plan.context_tokens // 2)
-    step, prompt = case.step(half), case.prompt(half)
-    if prompt_factors is None or not prompt_factors.known:
-        prompt = None
+    step, amounts = case.step(half), case.prompt_amounts(half) if price else None
+    prompt = price.step(amounts) if price and amounts is not None else None
     return Speed(
         context_tokens=half,
         decode=rates.rate(step, plan),
         empty=rates.rate(case.step(0), plan),
         full=rates.rate(case.step(plan.context_tokens), plan),
         together=rates.rate(step, plan, users=plan.goal.users),
-        prompt=_Rates(prompt_factors).plain(half / prompt.seconds) if prompt and prompt_factors else None,
+        prompt=_Rates(price.band).plain(half / prompt.seconds) if prompt and price else None,
+        prompt_basis=price.basis if prompt and price else None,
+        prompt_why=price.why if prompt and price else None,
         layer_worth=_layer_worth(case, half),
-        terms=(*_terms("decode", step, case, half), *(_terms("prompt", prompt, case, half) if prompt else ())),
+        terms=(
+            *_terms("decode", step, case, half, case.row),
+            *(_terms("prompt", prompt, case, half, price.speeds) if prompt and price else ()),
+        ),
         row=chosen.row.id,
         basis=_basis(chosen, factors),
         why=_why(chosen, load, factors, plan),
@@ -307,10 +312,10 @@ def _layer_worth(case: SpeedCase, context: int) -> float | None:
     return round(1 / case.step(context, more_layers=1).seconds - 1 / case.step(context).seconds, 3)
 
 
-def _terms(which: str, step: DecodeStep, case: SpeedCase, context: int) -> Iterable[SpeedTerm]:
+def _terms(which: str, step: DecodeStep, case: SpeedCase, context: int, row: SpeedRow) -> Iterable[SpeedTerm]:
     for name, seconds in sorted(step.terms.items(), key=lambda pair: -pair[1]):
         if seconds > 0:
-            why = term_words(which, name, case.work, case.layered, case.row, case.plan, context)
+            why = term_words(which, name, case.work, case.layered, row, case.plan, context)
             yield SpeedTerm.model_validate(
                 {"step": which, "term": name, "milliseconds": round(1e3 * seconds, 3), "why": why}
             )

@@ -37,7 +37,7 @@ _UBATCH = re.compile(r"\bubatch (\d+)")
 _GUESSES = re.compile(r"\bk=(\d+)")
 _SCHEMES = (("nvfp4",), ("mxfp4",), ("fp8",), ("awq", "int4", "gptq"), ("bf16",))
 _RELEASE = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.post\d+)?|(?<=v)0\.\d+")
-_PCIE5_X16 = 63.0e9
+_PCIE_X16 = {3: 15.75e9, 4: 31.5e9, 5: 63.0e9}
 _SITE = re.compile(r"https?://(?:www\.)?([^/]+)/?([^/]*)/?([^/]*)")
 _SHARED_SITES = ("github.com", "huggingface.co")
 
@@ -330,7 +330,7 @@ def _rate(row: MeasurementRow) -> float | None:
 
 def _host(row: MeasurementRow, gpu: str | None) -> HostFigures | None:
     """None if the run leans on system RAM of which the author does not say how fast it is."""
-    slot = _PCIE5_X16 if gpu else None
+    slot = _PCIE_X16.get(catalog.gpu(gpu).pcie_generation or 5) if gpu else None
     if not row.host_bandwidth:
         return HostFigures(1.0, False, slot) if gpu and row.gpu_expert_layers is None else None
     figure, _, how = row.host_bandwidth.partition(" ")

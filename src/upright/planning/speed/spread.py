@@ -56,22 +56,23 @@ def spread(misses: Sequence[SpeedMiss]) -> SourceSpread:
     return SourceSpread(len(cells), centre, squares)
 
 
-def interval(own: SourceSpread, like: Sequence[SourceSpread] = ()) -> tuple[float, float]:
+def interval(own: SourceSpread, like: Sequence[SourceSpread] = (), outside: float = OUTSIDE) -> tuple[float, float]:
     """Measured over predicted, from and to, for one more source.
 
     Few sources tell neither a centre nor a spread: then theirs and those of rows that are `like` it are taken together,
     around what was predicted.
     """
     if own.sources >= FEW_SOURCES or not like:
-        return _predicted(own.centre, own.squares / max(1, own.sources - 1) * (1 + 1 / own.sources), own.sources - 1)
+        variance = own.squares / max(1, own.sources - 1) * (1 + 1 / own.sources)
+        return _predicted(own.centre, variance, own.sources - 1, outside)
     pool = together((own, *like))
-    return _predicted(0.0, pool.mean_square, pool.sources)
+    return _predicted(0.0, pool.mean_square, pool.sources, outside)
 
 
-def _predicted(centre: float, variance: float, freedom: int) -> tuple[float, float]:
+def _predicted(centre: float, variance: float, freedom: int, outside: float) -> tuple[float, float]:
     if freedom < 1:
         raise UprightError("one source tells no spread", hint="measure a second configuration: upright bench")
-    reach = student(1 - OUTSIDE / 2, freedom) * math.sqrt(variance)
+    reach = student(1 - outside / 2, freedom) * math.sqrt(variance)
     return math.exp(centre - reach), math.exp(centre + reach)
 
 

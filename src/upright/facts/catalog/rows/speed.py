@@ -166,6 +166,27 @@ class TransferRow(Row):
     """What the step is, for a person."""
 
 
+class PrefillRow(Row):
+    """What GPUs of a kind reach while a prompt is read, by engines of a kind: for those of which none was published."""
+
+    engines: tuple[str, ...]
+    """Whose kernels are alike."""
+    capability: VersionRange
+    """Compute capabilities that it holds for."""
+    multiprocessor_tflops: dict[VersionRange, Positive] = Field(default_factory=dict)
+    """TFLOP/s of a multiprocessor that `reached` is a share of, by compute capability; empty for dense bf16."""
+    reached: Share
+    """Share of that throughput: of layers and attention together."""
+    latent_reached: Share | None = None
+    """What is left of it with latent attention (MLA); None where runs do not tell it apart."""
+    fitted_on: tuple[str, ...]
+    """Measurements of its kind, as ids, spans or groups."""
+    errors: Errors
+    """Of prompts of sources that were left out."""
+    why: NonEmptyText
+    """What it is made of."""
+
+
 class SpeedRow(Row):
     """Constants of one engine on one kind of silicon and wires."""
 

@@ -1,0 +1,235 @@
+"""What GPUs of a kind reach while they read a prompt, and how far off that is for a source that was left out.
+
+A prompt's work is known: multiplications by the active weights, attention by its length, weights read once for each
+ubatch, experts copied over PCIe. What is left of its time tells the share of a throughput that the kernels reached.
+Each source (who measured which model in which format on which GPU) weighs the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import fmean
+
+from upright.facts import catalog
+from upright.facts.catalog.rows.speed import Constants, Errors, PrefillRow
+from upright.facts.catalog.rows.words import MeasurementRow
+from upright.facts.records.plan import Parallel
+from upright.planning.speed.decode import Amount, coefficient
+from upright.planning.speed.fitting import errors
+from upright.planning.speed.layered import HostFigures, Layered
+from upright.planning.speed.prefill_reach import COMPUTED, reference
+from upright.planning.speed.published import (
+    gpu_of,
+    gpu_row_figures,
+    measurements,
+    model_record,
+    publisher,
+    row_of,
+    sample,
+)
+from upright.planning.speed.samples import LayerSample, RankSample
+from upright.planning.speed.spread import FEW_SOURCES, SourceSpread, SpeedMiss, spread
+from upright.planning.speed.work import rank_work
+
+OUTSIDE = 0.15
+"""A band from siblings holds for 85 in 100 further sources."""
+TELLS = 0.5
+"""Where less of a prompt's time is spent computing, it tells of what else is done and not what the kernels reach."""
+ROUNDS = 50
+MEETS = 1 / 3
+"""Of a served step, the least that the prompts of others take for it to tell of them."""
+
+
+@dataclass(frozen=True)
+class TextRun:
+    """Published prompts of which only their text says what they are."""
+
+    runs: tuple[str, ...]
+    model: str
+    artifact: str | None
+    ubatch: int
+    sweep: bool = False
+    """Whether one ubatch was read behind `context_tokens`; else a prompt of so many."""
+    ranks: int = 0
+    """Ranks that divided every layer; 0 for an engine that puts whole layers on devices."""
+    about: str = ""
+
+
+TEXT_RUNS = (
+    TextRun(("m363-m366",), "deepseek-r1", "unsloth/DeepSeek-R1-GGUF:UD-Q2_K_XL", 4096, sweep=True,
+            about="132 GiB of another build: a fiftieth of the time is reading weights"),
+    TextRun(("m374",), "deepseek-r1", "unsloth/DeepSeek-R1-GGUF:UD-Q2_K_XL", 512, sweep=True,
+            about="3.9 bits a weight over 16 GPUs; the ubatch is not stated, the engine's own is taken"),
+    TextRun(("k25-gguf-prompt",), "kimi-k2.5", "unsloth/Kimi-K2.5-GGUF:UD-Q2_K_XL", 512),
+    TextRun(("minimax-m21-m3u-gguf-prompt",), "minimax-m2.5", "unsloth/MiniMax-M2.5-GGUF:Q4_K_M", 512,
+            about="M2.1 is of the same shape"),
+    TextRun(("m377",), "deepseek-v3.2", "nvidia/DeepSeek-V3.2-NVFP4", 2048, ranks=2,
+            about="prompts alone, as many as saturate it"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A published prompt, as a plan would count it."""
+
+    id: str
+    source: str
+    latent: bool
+    computed: float
+    """Seconds of its multiplications at the whole throughput that a row's share is of."""
+    beside: float
+    """Seconds of everything else."""
+    seconds: float
+
+    @property
+    def tells(self) -> bool:
+        return self.seconds - self.beside > TELLS * self.seconds
+
+    @property
+    def reached(self) -> float:
+        return math.log(self.computed / (self.seconds - self.beside))
+
+    def off(self, reached: float) -> float:
+        """Relative error of the rate that a share gives."""
+        return self.seconds / (self.beside + self.computed / reached) - 1
+
+
+@cache
+def prompts(name: str) -> tuple[Prompt, ...]:
+    """Of the runs that a row names, those that say enough."""
+    row = prefill(name)
+    texts = {run.id: text for text in TEXT_RUNS for run in measurements(text.runs)}
+    found = (_prompt(row, run, texts.get(run.id)) for run in measurements(row.fitted_on))
+    return tuple(prompt for prompt in found if prompt is not None)
+
+
+def prefill(name: str) -> PrefillRow:
+    row = catalog.get("prefills", name)
+    assert isinstance(row, PrefillRow)
+    return row
+
+
+def _prompt(row: PrefillRow, run: MeasurementRow, text: TextRun | None) -> Prompt | None:
+    if run.decode_tokens_per_second is not None and run.kind == "decode":
+        return None
+    made = _of_text(run, text) if text else sample(run)
+    gpu, speeds = gpu_of(run), row_of(run)
+    if made is None or gpu is None or speeds is None:
+        return None
+    constants = speeds.constants.model_copy(update={"ubatch_layer_us": 0.0})
+    amounts, whole = tuple(made.amounts(constants.expert_skew)), made.tokens / made.tokens_per_second
+    if isinstance(made, RankSample) and made.kind == "served":  # what a step takes beyond itself: prompts of others
+        whole -= _seconds((amount for amount in amounts if amount.term != "prompts"), constants)
+        amounts = tuple(amount for amount in amounts if amount.term == "prompts")
+        if whole < MEETS * made.tokens / made.tokens_per_second:
+            return None
+    card = catalog.gpu(gpu)
+    work = made.work if isinstance(made, RankSample) else made.case.work
+    computed = sum(amount.amount for amount in amounts if amount.constant in COMPUTED)
+    return Prompt(
+        id=run.id,
+        source=f"{publisher(run)} {run.model} {gpu}",
+        latent=work.latent_layers > 0,
+        computed=computed / reference(row, gpu_row_figures(card), card.compute_capability or ""),
+        beside=_seconds((amount for amount in amounts if amount.constant not in COMPUTED), constants),
+        seconds=whole,
+    )
+
+
+def _seconds(amounts: Iterable[Amount], constants: Constants) -> float:
+    return sum(amount.amount * coefficient(constants, amount.constant) for amount in amounts)
+
+
+def _of_text(run: MeasurementRow, text: TextRun) -> RankSample | LayerSample:
+    gpu, speeds, tokens = gpu_of(run), row_of(run), run.context_tokens or 0
+    assert gpu is not None
+    assert speeds is not None
+    assert run.prefill_tokens_per_second is not None
+    model, silicon = model_record(text.model, text.artifact), gpu_row_figures(catalog.gpu(gpu))
+    work = rank_work(model, Parallel(tensor=text.ranks or 1), "f16")
+    if text.ranks:
+        return RankSample(
+            run.id, work, silicon, speeds.kernels, 1, tokens, run.prefill_tokens_per_second, kind="prompt"
+        )
+    placed = Layered(work, silicon, HostFigures(1.0, False), work.expert_layers, 0)
+    return LayerSample(
+        run.id, placed, speeds.kernels, float(tokens if text.sweep else 0),
+        run.prefill_tokens_per_second, ubatch=text.ubatch, prompt_tokens=None if text.sweep else tokens,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Logarithms of shares."""
+
+    by_row: dict[str, float]
+    latent: float
+
+
+def reach(names: Sequence[str], without: str = "") -> Reach:
+    """What each row's kernels reach, and what is left of it with latent attention: each source weighs the same."""
+    known = {name: _by_source(name, without) for name in names}
+    latent, by_row = 0.0, dict.fromkeys(names, 0.0)
+    for _ in range(ROUNDS):
+        by_row = {
+            name: fmean(log - (latent if is_latent else 0.0) for log, is_latent in sources)
+            for name, sources in known.items()
+        }
+        away = [log - by_row[name] for name, sources in known.items() for log, is_latent in sources if is_latent]
+        latent = min(0.0, fmean(away)) if away else 0.0
+    return Reach(by_row, latent)
+
+
+def _by_source(name: str, without: str) -> list[tuple[float, bool]]:
+    told: dict[tuple[str, bool], list[float]] = {}
+    for prompt in prompts(name):
+        if prompt.tells and prompt.source != without:
+            apart = prompt.latent and prefill(name).latent_reached is not None
+            told.setdefault((prompt.source, apart), []).append(prompt.reached)
+    return [(fmean(logs), is_latent) for (_, is_latent), logs in told.items()]
+
+
+@cache
+def misses(name: str) -> tuple[SpeedMiss, ...]:
+    """Each source by what the others reach."""
+    row, names, found = prefill(name), _alike(name), []
+    for source in dict.fromkeys(prompt.source for prompt in prompts(name)):
+        others = reach(names, source)
+        for prompt in prompts(name):
+            if prompt.source == source:
+                log = others.by_row[name] + (others.latent if prompt.latent and row.latent_reached is not None else 0.0)
+                found.append(SpeedMiss(prompt.off(math.exp(log)), source))
+    return tuple(found)
+
+
+def refit(name: str) -> dict[str, float]:
+    """The shares that are written into the row."""
+    found = reach(_alike(name))
+    shares = {"reached": math.exp(found.by_row[name])}
+    if prefill(name).latent_reached is not None:
+        shares["latent_reached"] = math.exp(found.latent)
+    return {share: round(value, 3) for share, value in shares.items()}
+
+
+def held_out_errors(name: str) -> Errors:
+    found = misses(name)
+    count = len({missed.source for missed in found})
+    how = f"each of {count} sources left out in turn; the band holds for 85 in 100 further sources"
+    return errors(found, how, spreads_alike(name), outside=OUTSIDE)
+
+
+@cache
+def spreads_alike(name: str) -> tuple[SourceSpread, ...]:
+    """With few sources those of rows that divide their work alike count too."""
+    if len({missed.source for missed in misses(name)}) >= FEW_SOURCES:
+        return ()
+    return tuple(spread(misses(other)) for other in _alike(name) if other != name)
+
+
+def _alike(name: str) -> tuple[str, ...]:
+    """Rows of the same family of kernels, which lose alike with latent attention."""
+    engines = set(prefill(name).engines)
+    return tuple(other for other in catalog.rows("prefills") if engines & set(prefill(other).engines))

@@ -1,0 +1,100 @@
+"""Prefill by what siblings reach: as a fit gives it today, for sources that were left out, and asked of plans."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from statistics import fmean
+
+import pytest
+
+import upright
+from scripts.fitting import prefills
+from upright.facts import catalog
+from upright.facts.catalog.rows.speed import PrefillRow
+from upright.facts.records.plan import Rate
+from upright.planning.requests.plan_arguments import NamedBox, box_named
+from upright.planning.speed.prefill_reach import SIBLINGS, WIDEST_DERIVED
+from upright.planning.speed.spread import interval, spread
+
+ROWS = [row.id for row in catalog.rows("prefills").values() if isinstance(row, PrefillRow)]
+GIB_OF_RAM = {
+    "1x RTX 3090": 119, "1x RTX 4090": 119, "1x RTX 5090": 119, "1x RTX PRO 6000": 238, "1x A100 80GB": 477,
+    "8x H100": 1862, "8x B200": 1862, "8x MI300X": 1862, "strix-halo": None, "Mac Studio M3 Ultra 512GB": None,
+}  # fmt: skip
+NOT_KNOWN = {"8x MI300X", "strix-halo"}
+"""Where the catalogue has no prompt of the GPU's maker, and siblings of other makers are further apart than a band."""
+MODELS = ("gpt-oss-120b", "gpt-oss-20b", "qwen3.6-27b", "qwen3.6-35b-a3b", "qwen3-coder-next-80b-a3b", "glm-4.5-air")
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_is_what_a_fit_gives_today(name: str):
+    """scripts/fit-speeds writes shares and errors."""
+    row = prefills.prefill(name)
+    assert {field: getattr(row, field) for field in prefills.refit(name)} == prefills.refit(name)
+    assert row.errors == prefills.held_out_errors(name)
+    assert row.errors.high / row.errors.low <= WIDEST_DERIVED
+
+
+def test_a_source_that_was_left_out_lies_inside_what_the_others_promise():
+    """Its share and its band are of the other sources alone."""
+    inside = []
+    for name in ROWS:
+        missed, like = prefills.misses(name), prefills.spreads_alike(name)
+        for source in {miss.source for miss in missed}:
+            others = [miss for miss in missed if miss.source != source]
+            low, high = interval(spread(others), like, prefills.OUTSIDE)
+            own = [low <= math.exp(miss.log) <= high for miss in missed if miss.source == source]
+            inside.append(sum(own) / len(own))
+            print(f"\n{name}: {source}: {inside[-1]:.0%} inside")
+    assert len(inside) >= 14
+    assert fmean(inside) >= 0.85
+
+
+@cache
+def prefill_of(model: str, box: str) -> Rate | None:
+    speed = upright.plan(model, box_named(NamedBox(box, memory_gib=GIB_OF_RAM[box])))[0].speed
+    return speed.prompt if speed else None
+
+
+def test_prefill_is_answered_for_what_people_run_on_ten_boxes():
+    answered = {(box, model): found for box in GIB_OF_RAM for model in MODELS if (found := prefill_of(model, box))}
+    assert len(answered) >= 48
+    assert {box for box in GIB_OF_RAM if not any(asked == box for asked, _ in answered)} == NOT_KNOWN
+    for asked, found in answered.items():
+        assert found.best is not None, asked
+        assert found.low < found.best < found.high, asked
+        assert found.high / found.low <= WIDEST_DERIVED * 1.001, asked
+
+
+def test_what_stands_behind_a_prompt_is_said():
+    siblings = upright.plan("qwen3.6-27b", "1x RTX 3090")[0].speed
+    measured = upright.plan("kimi-k2.6", "8x-rtx-pro-6000-server", engine="vllm")[0].speed
+    assert siblings is not None
+    assert (siblings.prompt_basis, (siblings.prompt_why or "").partition(":")[0]) == ("derived", SIBLINGS)
+    assert measured is not None
+    assert (measured.prompt_why or "").startswith("speeds/vllm-sm120-pcie")
+
+
+def test_a_longer_prompt_is_read_slower_and_a_slower_slot_holds_experts_up():
+    """Attention grows with depth; experts in system RAM come over PCIe, once an ubatch."""
+    box = box_named(NamedBox("1x RTX 5090", memory_gib=119))
+    short, long = (upright.plan("qwen3.6-27b", box, context_tokens=tokens)[0].speed for tokens in (16_384, 65_536))
+    assert short is not None
+    assert long is not None
+    assert short.prompt is not None
+    assert long.prompt is not None
+    assert short.prompt.best > long.prompt.best  # type: ignore[operator]
+    hybrid = upright.plan("glm-4.5-air", box)[0]
+    assert hybrid.speed is not None
+    uploads = [term for term in hybrid.speed.terms if (term.step, term.term) == ("prompt", "upload")]
+    assert len(uploads) == 1
+    assert "over PCIe" in uploads[0].why
+    slow = box.gpus[0].pcie.model_copy(update={"generation_max": box.gpus[0].pcie.generation_max.model_copy(
+        update={"value": 3})})  # fmt: skip
+    slower = upright.plan("glm-4.5-air", box.model_copy(
+        update={"gpus": (box.gpus[0].model_copy(update={"pcie": slow}),)}))[0]  # fmt: skip
+    assert slower.speed is not None
+    assert slower.speed.prompt is not None
+    assert hybrid.speed.prompt is not None
+    assert slower.speed.prompt.best < 0.7 * hybrid.speed.prompt.best  # type: ignore[operator]
