@@ -27,9 +27,12 @@ def command(output: Output) -> None:
     began = time.monotonic()
     demonstration = demonstrate(tell=say)
     if demonstration.run is None:
-        output.answer({"stands": None, "ways": [asdict(way) for way in demonstration.ways]})
-        output.show(install_page(demonstration.ways, demonstration.box, page_width()))
-        hint = "get one by the commands above, then: upright demo; plans need none: upright recommend --box 1x-rtx-4090"
+        here, ways = demonstration.here, demonstration.ways
+        told = {"stands": None, "here": here and asdict(here), "ways": [asdict(way) for way in ways]}
+        output.answer(told)
+        output.show(install_page([here] if here else ways, demonstration.box, page_width()))
+        others = "other ways: upright tools engine how llama.cpp; " if here else ""
+        hint = f"type the commands above, then: upright demo; {others}plans need none: upright recommend"
         raise EngineError(f"{demonstration.missing} was not found on this machine", hint=hint)
     answer_run(demonstration.run, output)
     say(f"took {time.monotonic() - began:.0f} s; the engine is stopped, and only the report is left")

@@ -26,7 +26,7 @@ from upright.flows.line.preparing import prepare_model
 from upright.flows.line.starting import register, start
 from upright.flows.line.writing_reports import write_report
 from upright.planning.probing import probe
-from upright.planning.requests.engine_installs import InstallMethod, install_methods
+from upright.planning.requests.engine_installs import InstallMethod, install_methods, method_here
 from upright.proof.ladder.climbing import prove_deployment
 from upright.proof.ladder.rung import ProofOptions
 from upright.serving.connect import connect
@@ -48,6 +48,8 @@ class Demonstration:
     """The program that was not found."""
     ways: tuple[InstallMethod, ...] = ()
     """How to get it."""
+    here: InstallMethod | None = None
+    """The one of them that this machine can do as it is."""
 
 
 def demonstrate(*, tell: Tell) -> Demonstration:
@@ -55,7 +57,9 @@ def demonstrate(*, tell: Tell) -> Demonstration:
     box = probe(LocalHost())
     loaders = [name for name, engine in ENGINES.items() if "gguf" in engine.loads and not engine.by_name_only]
     if not {install.engine for install in box.engines} & set(loaders):
-        return Demonstration(box, missing=engine_named(loaders[0]).program, ways=_ways(loaders[0], box))
+        ways = _ways(loaders[0], box)
+        here = method_here(ways, LocalHost())
+        return Demonstration(box, missing=engine_named(loaders[0]).program, ways=ways, here=here)
     with ended_like_ctrl_c():
         return Demonstration(box, _run(box, lambda line: tell(line.replace(f"{TINY_MODEL.parent}/", ""))))
 

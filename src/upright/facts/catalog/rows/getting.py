@@ -23,5 +23,11 @@ class GettingRow(Row):
     """Whose GPUs: `>=5.0` NVIDIA's, `==gfx*` AMD's, `==apple*`."""
     commands: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)]
     """To be typed one after the other; `{version}` is the newest version whose flags are recorded."""
+    manager: Literal["apt", "brew", "conda", "dnf", "nix", "yay"] | None = None
+    """Whose package it is: which machines can have it by these commands."""
+    package: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$")] | None = None
+    """Its name there, where the manager must be asked whether this release of the system has it."""
+    glibc: VersionRange | None = None
+    """The C library that a build of the makers needs."""
     tried: str | None = None
     """Where these commands were run, and what came of it; None if they were not."""
