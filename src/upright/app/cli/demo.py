@@ -31,7 +31,7 @@ def command(output: Output) -> None:
         told = {"stands": None, "here": here and asdict(here), "ways": [asdict(way) for way in ways]}
         output.answer(told)
         output.show(install_page([here] if here else ways, demonstration.box, page_width()))
-        others = "other ways: upright tools engine how llama.cpp; " if here else ""
+        others = f"other ways: upright tools engine how {here.engine}; " if here else ""
         hint = f"type the commands above, then: upright demo; {others}plans need none: upright recommend"
         raise EngineError(f"{demonstration.missing} was not found on this machine", hint=hint)
     answer_run(demonstration.run, output)

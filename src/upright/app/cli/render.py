@@ -47,13 +47,14 @@ def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None
     output = Output(as_json, path if to in ON_STDOUT else None)
     recipe = recipe_of_file(model)
     followers: tuple[Recipe, ...] = ()
+    of_a_class = False
     if recipe is None:
         made = prepare_from_options(model, **wanted)
         if made.recipe is None:
             answer_objections(output, model, made)
             return
-        recipe, followers = made.recipe, made.followers
-    _say_notes(recipe, to)
+        recipe, followers, of_a_class = made.recipe, made.followers, made.box.basis == "catalog"
+    _say_notes(recipe, to, of_a_class=of_a_class)
     if to in ON_STDOUT or as_json:
         output.answer(recipe, lambda console: _page(console, recipe) if to == "table" else None)
     if to == "command" and not as_json:
@@ -82,11 +83,12 @@ def _refuse_bare(to: str, image: str | None) -> None:
         raise UsageError(f"--to {to} starts the engine of the machine, not {image}", hint="--to docker, or --to podman")
 
 
-def _say_notes(recipe: Recipe, to: str) -> None:
+def _say_notes(recipe: Recipe, to: str, *, of_a_class: bool) -> None:
     if not recipe.installed and recipe.runtime == "process" and to in (*ON_STDOUT, *BARE):
         from upright.planning.requests.engine_installs import install_hint
 
-        note(f"{recipe.program} was not found on this box: {install_hint(recipe)}")
+        looked = "was not looked for: the box is a class of machine" if of_a_class else "was not found on this box"
+        note(f"{recipe.program} {looked}; {install_hint(recipe)}")
     for text in recipe.notes:
         note(text)
 

@@ -60,6 +60,7 @@ FOLDED: dict[str, dict[str, str]] = {
         "calibrate": "Fit the constants of speed on your own measurements.",
         "field-test": "Spend the first hour on a box: what Upright claims, tried; what it was wrong about.",
         "store": "Look after the directories that deployments leave.",
+        "mcp": "Answer agents over MCP, on stdin and stdout: recommend, plan, compare, render, explain, diagnose.",
         "site": "Publish the planner as a page that works in any browser, offline too.",
         "completion": "Write a script that completes verbs, options, models, boxes and deployments in your shell.",
     },
