@@ -61,7 +61,10 @@ def _offer(offer: ModelOffer) -> dict[str, Any]:
         for name, rate in (("decode", offer.decode), ("prompt", offer.prompt))
     }
     names = ("model", "source", "artifact", "engine", "context_tokens", "users_at_context", "download_bytes")
-    return {**{name: getattr(offer, name) for name in names}, **rates}
+    from upright.planning.speed.turns import expected_seconds
+
+    first = expected_seconds(offer.turn.first_answer) if offer.turn else None
+    return {**{name: getattr(offer, name) for name in names}, **rates, "first_answer": first}
 
 
 def machine_words(box: Box) -> str:

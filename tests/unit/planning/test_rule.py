@@ -9,10 +9,11 @@ import pytest
 
 from upright.facts import catalog
 from upright.facts.catalog.rows.model import Fidelity
-from upright.facts.records.plan import ExpertPlace, Goal, Objection, Rate, Speed
+from upright.facts.records.plan import ExpertPlace, Goal, Objection, Rate, Seconds, Speed, Turn
 from upright.planning.choosing.rule import Way, floor_tokens_per_second, ordered
 from upright.planning.choosing.table import Table
 from upright.planning.requests.library import artifact_choice_for
+from upright.planning.speed.prefill_reach import SIBLINGS
 
 BOX = catalog.box_record("2x-rtx-3090")
 BASE = Table(BOX).ways(
@@ -25,9 +26,8 @@ def speed(best: float | None, low: float = 0.8, high: float = 1.2, prompt: float
         return None
     rate = Rate(best=best, low=low * best, high=high * best)
     read = None if prompt is None else Rate(best=prompt, low=prompt / 2, high=prompt * 2)
-    return BASE.plan.speed.model_copy(
-        update={"decode": rate, "empty": rate, "full": rate, "together": rate, "prompt": read}
-    )
+    rates = {"decode": rate, "empty": rate, "full": rate, "together": rate, "prompt": read}
+    return BASE.plan.speed.model_copy(update={**rates, "prompt_why": None, "turns": ()})
 
 
 def way(
@@ -39,6 +39,7 @@ def way(
     prompt=2000.0,
     band=(0.8, 1.2),
     host=False,
+    warm=None,
     engine="llama.cpp",
     **update,
 ) -> Way:
@@ -47,7 +48,9 @@ def way(
         update={
             "objections": (),
             "engine": engine,
-            "speed": speed(tok_s, *band, prompt=prompt),
+            "speed": with_turn(speed(tok_s, *band, prompt=prompt), warm)
+            if warm
+            else speed(tok_s, *band, prompt=prompt),
             "expert_places": places,
             **update,
         }
@@ -56,6 +59,15 @@ def way(
         tensor_bytes=size, source=name, name=name, architecture=BASE.artifact.architecture, quantisation=None
     )
     return Way(plan, artifact, BOX, Fidelity(level=level, source="a test"))
+
+
+def with_turn(found: Speed | None, most: float | None) -> Speed | None:
+    """By siblings, and a turn of at most so many seconds."""
+    if found is None or most is None:
+        return found
+    first, warm = Seconds(best=9, low=5, high=20), Seconds(best=most / 2, low=most / 4, high=most)
+    turn = Turn(users=1, first_answer=first, warm=warm, full_context=first, basis="derived")
+    return found.model_copy(update={"turns": (turn,), "prompt_why": f"{SIBLINGS}: prefills/a"})
 
 
 def names(*ways: Way) -> list[str]:
@@ -75,6 +87,8 @@ NO = (Objection(code="does-not-fit", message="too large", short_bytes=1),)
         (way("near", None, level="near"), way("lost much", 90, level="lossy")),
         (way("known", 25, level="near"), way("not known", None)),
         (way("on the GPUs", 30, level="near", prompt=None), way("in system RAM", 60, prompt=None, host=True)),
+        (way("on the GPUs, as near", 30, level="near"), way("in system RAM, by siblings", 60, host=True, warm=20.0)),
+        (way("in RAM, soon", 30, level="near", host=True, warm=28.0), way("in RAM, late", 60, host=True, warm=29.0)),
         (way("equal", 30, level="equal"), way("near", 90, level="near")),
         (way("larger", 50, size=200), way("smaller", 70)),
         (way("smaller", 90), way("larger", 50, size=200)),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from upright.base.units import format_duration, format_memory, format_size
 from upright.facts.records.comparison import ComparedPlan, Comparison, Costs
 from upright.facts.records.plan import Rate
+from upright.planning.speed.turns import seconds_words
 
 _LABEL, _LEAST = 18, 18
 
@@ -117,6 +118,8 @@ _ROWS: tuple[tuple[str, Callable[[ComparedPlan], str]], ...] = (
     ("decode tok/s", _if_fits(lambda column: _rate(column.decode))),
     ("all users tok/s", _if_fits(lambda column: _rate(column.together))),
     ("prefill tok/s", _if_fits(lambda column: _rate(column.prompt))),
+    ("first 20k tokens", _if_fits(lambda column: seconds_words(column.turn.first_answer if column.turn else None))),
+    ("a warm turn", _if_fits(lambda column: seconds_words(column.turn.warm if column.turn else None))),
     ("watts", lambda column: f"{column.watts:,.0f}" if column.watts is not None else ""),
 )
 _COST_ROWS: tuple[tuple[str, Callable[[ComparedPlan], str]], ...] = (

@@ -9,8 +9,6 @@ from typing import Any
 from upright.base.units import format_size, format_tokens
 from upright.engines import engine_named
 
-FIRST_PROMPT_TOKENS = 20_000
-
 
 def first_look_page(seen: dict[str, Any], commands: Sequence[tuple[str, str]], width: int) -> str:
     return "\n".join(_lines(seen, commands, width))
@@ -43,9 +41,8 @@ def _parts(offer: dict[str, Any]) -> Iterator[str]:
     yield offer["artifact"].rpartition("/")[2]
     yield f"{format_tokens(offer['context_tokens'])} tokens x {offer['users_at_context']}"
     yield f"{_rate(offer['decode'])} tok/s" if offer["decode"] else "speed not known"
-    if offer["prompt"]:
-        seconds = FIRST_PROMPT_TOKENS / (offer["prompt"]["best"] or offer["prompt"]["low"])
-        yield f"20k read in {seconds:.0f} s"
+    if offer.get("first_answer"):
+        yield f"20k read in {offer['first_answer']:.0f} s"
     yield format_size(offer["download_bytes"])
     yield engine_named(offer["engine"]).title
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from upright.base.terminal.safe_output import style, uncoloured
 from upright.base.units import GIB, format_memory, format_tokens
 from upright.engines import engine_named
-from upright.facts.records.plan import Plan, Rate
+from upright.facts.records.plan import Plan, Rate, Turn
 from upright.planning.choosing.artifacts import ArtifactChoice
 from upright.planning.choosing.engine_constraints import FORBIDDEN
 from upright.planning.choosing.explanations import choice_words, expert_words
@@ -22,6 +22,7 @@ from upright.planning.placement.devices import RAM_NOT_SPECIFIED
 from upright.planning.placement.engine_support import known_to_serve
 from upright.planning.placement.host_tier import TOO_LARGE, TOO_SMALL
 from upright.planning.speed.prefill_reach import SIBLINGS, from_siblings
+from upright.planning.speed.turns import FIRST_PROMPT_TOKENS, seconds_words
 
 _BAR = 40
 _FIGURES = 23
@@ -363,10 +364,18 @@ def speed_pairs(plan: Plan) -> list[tuple[str, str]]:
         decode += "; the acceptance rate is not known: --acceptance"
     pairs, siblings = [("decode", decode)], f", {SIBLINGS}" if from_siblings(speed) else ""
     pairs.append(("prefill", "not known" if speed.prompt is None else f"{rate(speed.prompt)} tok/s{siblings}"))
+    pairs += [("a turn" if found.users == 1 else "", _turn_words(found)) for found in speed.turns]
     if speed.layer_worth is not None:
         pairs.append(("", f"one more layer of experts on the GPUs adds {speed.layer_worth:.2f} tok/s"))
     fitted = "such boxes" if speed.basis == "measured" else "other boxes"
     return [*pairs, ("", f"derived from constants fitted on {fitted}: speeds/{speed.row}; --why shows every term")]
+
+
+def _turn_words(found: Turn) -> str:
+    users = "" if found.users == 1 else f"the last of {found.users} users who ask at once: "
+    first = f"{seconds_words(found.first_answer)} to a first answer to {format_tokens(FIRST_PROMPT_TOKENS)} tokens"
+    full = f"{seconds_words(found.full_context)} to read a full context again"
+    return f"{users}{seconds_words(found.warm)} warm; {first}; {full}"
 
 
 def why_lines(plan: Plan, width: int) -> Iterator[str]:

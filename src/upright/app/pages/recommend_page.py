@@ -10,11 +10,12 @@ import textwrap
 from collections.abc import Iterator
 
 from upright.base.terminal.safe_output import style
-from upright.base.units import format_size
+from upright.base.units import format_duration, format_size
 from upright.engines import engine_named
 from upright.facts.records.plan import Goal, Rate
 from upright.facts.records.recommendation import ModelOffer, Recommendation
-from upright.planning.choosing.rule import FIRST_PROMPT_TOKENS, floor_seconds, floor_tokens_per_second
+from upright.planning.choosing.rule import floor_seconds, floor_tokens_per_second
+from upright.planning.speed.turns import FIRST_PROMPT_TOKENS, expected_seconds
 
 _NAME, _CONTEXT, _DECODE, _PREFILL, _QUALITY = 24, 10, 15, 9, 10
 _CERTAINTY = {"measured": "fitted"}
@@ -96,7 +97,8 @@ def _offer(number: int, offer: ModelOffer) -> Iterator[str]:
     yield style(row.rstrip(), bold=True) if number == 1 else row.rstrip()
     where = "experts offloaded to CPU" if offer.offloaded_layers else None
     title = engine_named(offer.engine).title
-    parts = (f"{_cut(offer.quant, _QUANT)} ({offer.bits:.1f} bits)", title, _download(offer), where)
+    turn = f"turn {format_duration(expected_seconds(offer.turn.warm))}" if offer.turn and offer.turn.warm else None
+    parts = (f"{_cut(offer.quant, _QUANT)} ({offer.bits:.1f} bits)", title, _download(offer), turn, where)
     yield "  " + " · ".join(part for part in parts if part)
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from upright.facts.records.base import Part, Reason, Record, Upgrade, fields_added
 from upright.facts.records.names import SafeName
-from upright.facts.records.plan import Goal, Rate
+from upright.facts.records.plan import Goal, Rate, Turn
 
 
 class Costs(Part):
@@ -68,6 +68,8 @@ class ComparedPlan(Part):
     """Tokens a second of all users."""
     prompt: Rate | None
     """Tokens a second while a prompt is read."""
+    turn: Turn | None = None
+    """Seconds for a turn of one user; None where prefill is not known."""
     offloaded_layers: int
     """Layers whose experts are in system RAM."""
     watts: float | None
@@ -82,8 +84,8 @@ class Comparison(Record):
     """Columns side by side."""
 
     kind: ClassVar[str] = "comparison"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added, 2: fields_added}
 
     goal: Goal
     """What was asked of each."""

@@ -258,6 +258,32 @@ class Rate(Part):
     """Upper end."""
 
 
+class Seconds(Part):
+    """A time, with a band."""
+
+    best: float | None
+    """The figure to plan with; None if only the band is known."""
+    low: float
+    """The shortest."""
+    high: float
+    """The longest."""
+
+
+class Turn(Part):
+    """What a person waits for; where several ask at once, the last of them."""
+
+    users: int
+    """Who ask at once."""
+    first_answer: Seconds
+    """Until 20,000 tokens were read, or the plan's context if that is shorter."""
+    warm: Seconds | None
+    """A turn with half of the context cached: 1,200 new tokens, 500 answered; None if a processor reads so few."""
+    full_context: Seconds
+    """Until a whole context was read again, of which nothing is cached."""
+    basis: Basis
+    """The weaker one of prefill and decode."""
+
+
 class Speed(Part):
     """How fast the plan would be."""
 
@@ -277,6 +303,8 @@ class Speed(Part):
     """measured by prompts on this silicon, derived if from other models or from compute and siblings."""
     prompt_why: str | None = None
     """Where the band of `prompt` comes from."""
+    turns: tuple[Turn, ...] = ()
+    """Seconds for a turn: of one user, and of the goal's if they are more; empty where prefill is not known."""
     layer_worth: float | None = None
     """Tokens a second that one more layer of experts on the GPUs would bring; None if all are there."""
     terms: tuple[SpeedTerm, ...]
@@ -316,9 +344,9 @@ class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
-    schema_version: ClassVar[int] = 7
+    schema_version: ClassVar[int] = 8
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
-        1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: fields_added, 6: fields_added,
+        1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: fields_added, 6: fields_added, 7: fields_added,
     }  # fmt: skip
 
     engine: SafeName

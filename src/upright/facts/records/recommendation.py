@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from upright.facts.records.base import Basis, Part, Reason, Record, Upgrade
+from upright.facts.records.base import Basis, Part, Reason, Record, Upgrade, fields_added
 from upright.facts.records.names import SafeName
-from upright.facts.records.plan import Goal, Rate
+from upright.facts.records.plan import Goal, Rate, Turn
 
 Certainty = Literal["measured", "derived", "assumed", "not known"]
 """Of the speed: fitted on such boxes, on others, with an assumed bandwidth of system RAM, or without constants."""
@@ -81,7 +81,9 @@ class ModelOffer(Part):
     decode: Rate | None
     """Tokens a second that each user sees, with its band; None if no constants are known for the like."""
     prompt: Rate | None
-    """Tokens a second while a prompt is read; None without a measurement of the like."""
+    """Tokens a second while a prompt is read; None where neither such prompts nor siblings tell."""
+    turn: Turn | None = None
+    """Seconds for a turn of one user; None where prefill is not known."""
     speed_why: Reason
     """Where the band comes from, or why there is none."""
     offloaded_layers: int
@@ -117,8 +119,8 @@ class Recommendation(Record):
     """What to run on this box."""
 
     kind: ClassVar[str] = "recommendation"
-    schema_version: ClassVar[int] = 3
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2}
+    schema_version: ClassVar[int] = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: fields_added}
 
     box: SafeName
     """Which machine."""

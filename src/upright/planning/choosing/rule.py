@@ -4,7 +4,8 @@
 2. Weights that have lost much stand behind all others.
 3. A known speed stands before one that is not known; and what is expected to miss a floor of the use behind what is
    not: a coding agent waits for every token.
-4. Experts in system RAM whose prefill was not measured stand behind what is whole on the GPUs.
+4. Experts in system RAM whose prefill was not measured stand behind what is whole on the GPUs, and behind them those of
+   which a turn, by the slow end of its band, takes longer than the floors allow together.
 5. Weights of which nothing was measured to be lost, native or equal to native, stand before those that are near.
 6. Of weights alike the larger build, unless it is more than a third slower than the fastest; of weights that have lost
    much always the larger.
@@ -27,22 +28,22 @@ from upright.facts.catalog.rows.model import Fidelity
 from upright.facts.catalog.versions import in_range
 from upright.facts.records.box import Box
 from upright.facts.records.model import MlaAttention, Model
-from upright.facts.records.plan import Goal, Plan, Rate, Use
+from upright.facts.records.plan import Goal, Plan, Rate, Speed, Use
 from upright.planning.speed.prefill_reach import from_siblings
 from upright.planning.speed.rows import speed_row
+from upright.planning.speed.turns import ANSWER_TOKENS, FIRST_PROMPT_TOKENS, NEW_TOKENS, expected_seconds
 
 FLOOR_TOKENS_PER_SECOND: dict[Use, float] = {"coding-agent": 20.0}
 """Decode of one user, expected; `--min-speed` takes its place."""
 FLOOR_FIRST_ANSWER_SECONDS: dict[Use, float] = {"coding-agent": 60.0}
 """Until a prompt of 20,000 tokens has been read; `--first-answer` takes its place."""
-FIRST_PROMPT_TOKENS = 20_000
 SLOWER = 1 / 3
 """How much slower than the fastest build of its class a larger one may be."""
 ALIKE_BYTES = 0.1
 """Builds of sizes that differ by less are of one size."""
 SHARING_COSTS = 0.02
 """Each doubling of DCP is one more setting to prove: it must be so much faster."""
-ANSWER_TOKENS = 1_000
+WHOLE_ANSWER_TOKENS = 1_000
 
 _WITH_NVFP4 = ">=10"
 NOT_KNOWN = "engine-not-known"
@@ -72,7 +73,7 @@ class Way:
         return (True, unread, hopeless(plan), not _by_a_setting(plan), self.lost > 1, self.staged, short, self.lost)
 
     @cached_property
-    def drawbacks(self) -> tuple[bool, bool, int, bool]:
+    def drawbacks(self) -> tuple[bool, bool, int, int]:
         """Steps 2 to 4."""
         return (self.lost > 1, self.speed is None, missed_floors(self.plan), self.unread)
 
@@ -95,12 +96,18 @@ class Way:
         return expected(self.speed) if self.speed else 0.0
 
     @property
-    def unread(self) -> bool:
-        """Experts in system RAM, and no prompt of the like was measured."""
+    def unread(self) -> int:
+        """Of experts in system RAM: 2 if a turn may take longer than the use's floors allow together, or is not known;
+        1 if no prompt of the like was measured.
+        """
+        if not any(place.device == "host" for place in self.plan.expert_places):
+            return 0
         speed = self.plan.speed
-        return (speed is None or speed.prompt is None or from_siblings(speed)) and any(
-            place.device == "host" for place in self.plan.expert_places
-        )
+        if speed is None or speed.prompt is None:
+            return 2
+        most = floor_turn_seconds(self.plan.goal)
+        warm = [turn.warm.high if turn.warm else math.inf for turn in speed.turns[:1]]
+        return 2 if any(seconds > most for seconds in warm) else int(from_siblings(speed))
 
     @property
     def staged(self) -> bool:
@@ -204,8 +211,7 @@ def missed_floors(plan: Plan) -> int:
     if speed is None:
         return 0
     slow = expected(speed.decode) < floor_tokens_per_second(goal)
-    late = speed.prompt is not None and FIRST_PROMPT_TOKENS / expected(speed.prompt) > floor_seconds(goal)
-    return int(slow) + int(late)
+    return int(slow) + int(first_answer(speed) > floor_seconds(goal))
 
 
 def missed_floor_words(plan: Plan) -> str | None:
@@ -215,7 +221,7 @@ def missed_floor_words(plan: Plan) -> str | None:
         return None
     if (rate := expected(speed.decode)) < (least := floor_tokens_per_second(goal)):
         missed.append(f"{rate:.3g} tok/s where {least:g} are wanted (--min-speed)")
-    if speed.prompt is not None and (seconds := FIRST_PROMPT_TOKENS / expected(speed.prompt)) > floor_seconds(goal):
+    if (seconds := first_answer(speed)) > floor_seconds(goal):
         read = f"{seconds:,.0f} s to read a first prompt of {FIRST_PROMPT_TOKENS:,} tokens"
         missed.append(f"{read} where {floor_seconds(goal):g} s are wanted (--first-answer)")
     return " and ".join(missed)
@@ -231,6 +237,19 @@ def floor_seconds(goal: Goal) -> float:
     if goal.first_answer_seconds is not None:
         return goal.first_answer_seconds
     return FLOOR_FIRST_ANSWER_SECONDS.get(goal.use, float("inf"))
+
+
+def floor_turn_seconds(goal: Goal) -> float:
+    """A turn whose prefix is cached, if it were read and answered as slowly as the floors allow."""
+    rate = floor_tokens_per_second(goal)
+    return ANSWER_TOKENS / rate + NEW_TOKENS * floor_seconds(goal) / FIRST_PROMPT_TOKENS if rate else math.inf
+
+
+def first_answer(speed: Speed) -> float:
+    """Seconds that are expected until a first prompt was read; 0 where that is not known."""
+    if speed.turns:
+        return expected_seconds(speed.turns[0].first_answer)
+    return 0.0 if speed.prompt is None else FIRST_PROMPT_TOKENS / expected(speed.prompt)  # records of older schemas
 
 
 def expected(rate: Rate) -> float:
@@ -255,7 +274,7 @@ def _whole_job(plan: Plan, prompt: Rate | None, full: Rate) -> Rate | None:
         return None
 
     def rate(end: Callable[[Rate], float]) -> float:
-        return ANSWER_TOKENS / (plan.context_tokens / end(prompt) + ANSWER_TOKENS / end(full))
+        return WHOLE_ANSWER_TOKENS / (plan.context_tokens / end(prompt) + WHOLE_ANSWER_TOKENS / end(full))
 
     return Rate(best=rate(expected), low=rate(lambda found: found.low), high=rate(lambda found: found.high))
 

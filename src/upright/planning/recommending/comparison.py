@@ -54,6 +54,7 @@ def compared_plan(plan: Plan, model: Model, box: Box, prices: Prices) -> Compare
         decode=speed.decode if speed else None,
         together=speed.together if speed else None,
         prompt=speed.prompt if speed else None,
+        turn=speed.turns[0] if speed and speed.turns else None,
         offloaded_layers=sum(len(place.layers) for place in plan.expert_places if place.device == "host"),
         watts=watts,
         watts_given=prices.watts is not None,

@@ -282,6 +282,7 @@ def _offer(candidate: _Candidate, way: Way) -> ModelOffer:
         largest_context_tokens=plan.largest_context_tokens,
         decode=plan.speed.decode if plan.speed else None,
         prompt=plan.speed.prompt if plan.speed else None,
+        turn=plan.speed.turns[0] if plan.speed and plan.speed.turns else None,
         speed_why=plan.speed.why if plan.speed else _note(plan, "speed-unknown") or "speed is not known",
         offloaded_layers=sum(len(place.layers) for place in plan.expert_places if place.device == "host"),
         assumed=_note(plan, RAM_ASSUMED),

@@ -7,7 +7,7 @@ import math
 from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
-from upright.facts.records.plan import Plan, Rate, Speed
+from upright.facts.records.plan import Plan, Rate, Seconds, Speed
 from upright.planning.speed.assumed_bandwidth import assumed_bandwidth, bandwidth_known, processor_row
 from upright.planning.speed.predict import Unknown, speed
 
@@ -44,8 +44,23 @@ def _with_bandwidth(box: Box, bytes_per_second: float) -> Box:
 def _widened(expected: Speed, slow: Speed, fast: Speed) -> Speed:
     names = ("decode", "empty", "full", "together", "prompt")
     rates = {name: _rate(getattr(expected, name), getattr(slow, name), getattr(fast, name)) for name in names}
+    turns = tuple(
+        each.model_copy(update={"warm": _seconds(each.warm, fewer.warm, more.warm), "basis": "assumed"})
+        for each, more, fewer in zip(expected.turns, slow.turns, fast.turns, strict=True)
+    )
     why = f"{expected.why}; widened, since the bandwidth of system RAM is assumed"
-    return expected.model_copy(update={**rates, "basis": "assumed", "why": why})
+    return expected.model_copy(update={**rates, "turns": turns, "basis": "assumed", "why": why})
+
+
+def _seconds(expected: Seconds | None, fewest: Seconds | None, most: Seconds | None) -> Seconds | None:
+    """What is waited for the processor too; prompts are read by GPUs."""
+    if expected is None or fewest is None or most is None:
+        return expected
+    middle = expected.best or math.sqrt(expected.low * expected.high)
+    down = math.hypot(math.log(middle / expected.low), math.log(expected.low / fewest.low))
+    up = math.hypot(math.log(expected.high / middle), math.log(most.high / expected.high))
+    low, high = min(middle * math.exp(-down), expected.low), max(middle * math.exp(up), expected.high)
+    return Seconds(best=expected.best, low=float(f"{low:.3g}"), high=float(f"{high:.3g}"))
 
 
 def _rate(expected: Rate | None, slow: Rate | None, fast: Rate | None) -> Rate | None:

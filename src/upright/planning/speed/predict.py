@@ -15,7 +15,7 @@ from upright.facts.catalog.rows.speed import SpeedRow
 from upright.facts.records.base import Basis
 from upright.facts.records.box import Box, Gpu
 from upright.facts.records.model import Model
-from upright.facts.records.plan import Plan, Rate, Speed, SpeedTerm
+from upright.facts.records.plan import Plan, Rate, Speed, SpeedTerm, Turn
 from upright.planning.placement.engine_support import ranks_of
 from upright.planning.speed.decode import Amount, DecodeStep, compute_bound, decode_step, step_amounts
 from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
@@ -32,6 +32,7 @@ from upright.planning.speed.speed_band import (
     shape_name,
 )
 from upright.planning.speed.term_words import term_words
+from upright.planning.speed.turns import turn
 from upright.planning.speed.work import GpuFigures, Work, rank_work
 
 DRAFT_TOKENS = 3
@@ -40,6 +41,7 @@ DRAFT_TOKENS = 3
 ACCEPTED = (0.21, 0.56)
 # Tokens of a prompt for each of its answer, in the served loads that were fitted.
 PROMPT_PER_ANSWER = 8
+WEAKER: tuple[Basis, ...] = ("measured", "catalog", "read", "probed", "derived", "assumed")
 # Bytes a second and lane, one way.
 _LANE = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
@@ -53,9 +55,9 @@ class SpeedCase(NamedTuple):
     silicon: GpuFigures | None
     layered: Layered | None
 
-    def step(self, context: float, *, more_layers: int = 0) -> DecodeStep:
+    def step(self, context: float, *, more_layers: int = 0, users: int | None = None) -> DecodeStep:
         """As users see it: beside the step itself its share of the prompts that others bring meanwhile."""
-        skew, users = self.row.constants.expert_skew, self.plan.goal.users
+        skew, users = self.row.constants.expert_skew, users or self.plan.goal.users
         step = self.amounts(users, context, skew, more_layers=more_layers)
         return decode_step((*step, *self._others_prompts(users, int(context))), self.row.constants)
 
@@ -103,11 +105,11 @@ class SpeedCase(NamedTuple):
         found = self.prompt_amounts(tokens)
         return None if found is None else decode_step(found, self.row.constants)
 
-    def prompt_amounts(self, tokens: int) -> Iterable[Amount] | None:
+    def prompt_amounts(self, tokens: int, depth: int = 0) -> Iterable[Amount] | None:
         if self.layered is not None:
-            return layered_prompt(self.layered, self.row.kernels, tokens, self.plan.ubatch_tokens or 512)
+            return layered_prompt(self.layered, self.row.kernels, tokens, self.plan.ubatch_tokens or 512, depth)
         assert self.silicon is not None
-        return prefill_amounts(self.work, self.silicon, tokens, self.plan.ubatch_tokens or CHUNK_TOKENS)
+        return prefill_amounts(self.work, self.silicon, tokens, self.plan.ubatch_tokens or CHUNK_TOKENS, depth)
 
 
 class Unknown(NamedTuple):
@@ -197,6 +199,7 @@ def _speed(case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, factors: RateBa
         prompt=_Rates(price.band).plain(half / prompt.seconds) if prompt and price else None,
         prompt_basis=price.basis if prompt and price else None,
         prompt_why=price.why if prompt and price else None,
+        turns=_turns(case, rates, price, _basis(chosen, factors)) if prompt and price else (),
         layer_worth=_layer_worth(case, half),
         terms=(
             *_terms("decode", step, case, half, case.row),
@@ -206,6 +209,22 @@ def _speed(case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, factors: RateBa
         basis=_basis(chosen, factors),
         why=_why(chosen, load, factors, plan),
     )
+
+
+def _turns(case: SpeedCase, rates: _Rates, price: PromptPrice, decode: Basis) -> tuple[Turn, ...]:
+    """Of one user, and of those of the goal."""
+    plan, basis = case.plan, max(decode, price.basis, key=WEAKER.index)
+
+    def read(tokens: int, cached: int) -> float | None:
+        amounts = case.prompt_amounts(tokens, cached)
+        return None if amounts is None else price.step(amounts).seconds
+
+    half = max(1, plan.context_tokens // 2)
+    found = (
+        turn(users, plan.context_tokens, read, price.band, rates.rate(case.step(half, users=users), plan), basis)
+        for users in dict.fromkeys((1, plan.goal.users))
+    )
+    return tuple(each for each in found if each is not None)
 
 
 def speed_constants(box: Box, engine: str, version: str | None, ranks: int, image: str | None) -> ChosenRow | None:

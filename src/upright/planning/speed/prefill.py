@@ -15,16 +15,17 @@ CHUNK_TOKENS = 8192
 SOCKET_RANKS = 4
 
 
-def prefill_amounts(work: Work, silicon: GpuFigures, tokens: int, chunk: int = CHUNK_TOKENS) -> Iterable[Amount]:
-    """Nothing of it is in the cache."""
+def prefill_amounts(
+    work: Work, silicon: GpuFigures, tokens: int, chunk: int = CHUNK_TOKENS, depth: float = 0.0
+) -> Iterable[Amount]:
+    """Behind `depth` tokens that are in the cache."""
     chunks = max(1, -(-tokens // chunk))
-    throughput = work.tensor * silicon.bf16_flops
+    throughput, pairs = work.tensor * silicon.bf16_flops, tokens * (depth + tokens / 2)
     yield Amount("layers", "ubatch_layer_us", chunks * work.layers)
     yield Amount("compute", "compute_efficiency", tokens * work.flops_per_token / throughput)
-    yield Amount("attention", "attention_efficiency", tokens * (tokens / 2) * work.attention_flops / throughput)
+    yield Amount("attention", "attention_efficiency", pairs * work.attention_flops / throughput)
     if work.indexed_layers:
         yield Amount("attention", "sparse_efficiency", tokens * work.sparse_flops / throughput)
-        pairs = tokens * (tokens / 2)
         yield Amount("indexer", "index_efficiency", pairs * work.index_flops / silicon.bf16_flops)
         if work.sharing > 1:  # queries and outputs go round as in a decode step
             yield Amount("exchange", "prompt_gb_s", tokens * work.layers * (work.sharing - 1) * work.exchanged_bytes)

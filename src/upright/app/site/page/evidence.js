@@ -37,7 +37,8 @@ function standing(plan) {
   if (plan.kv.formula) rows.push(["Cache of a token", `${count(plan.kv.bytes_per_token)} B`, plan.kv.formula, "derived"]);
   if (plan.speed) {
     rows.push(["Decode", `${rate(plan.speed.decode)} tok/s`, plan.speed.why, plan.speed.basis]);
-    if (plan.speed.prompt) rows.push(["Prefill", `${rate(plan.speed.prompt)} tok/s`, `speeds/${plan.speed.row}`, plan.speed.basis]);
+    if (plan.speed.prompt) rows.push(["Prefill", `${rate(plan.speed.prompt)} tok/s`, plan.speed.prompt_why ?? `speeds/${plan.speed.row}`, plan.speed.prompt_basis ?? plan.speed.basis]);
+    for (const turn of plan.speed.turns) rows.push([turn.users === 1 ? "A warm turn" : `A warm turn, ${turn.users} at once`, turn.warm ? `${turn.warm.best ?? turn.warm.high} s` : "not known", `half of the context cached, 1,200 tokens new, 500 answered; first answer to 20k tokens ${turn.first_answer.best} s, a full context again ${turn.full_context.best} s`, turn.basis]);
   }
   const cells = rows.map(([name, figure, why, basis]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "number" }, figure), el("td", {}, why), el("td", {}, basis)));
   return el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "What stands on what" }, stacked(el("table", {}, el("caption", {}, "What stands on what: this plan, one device"), head("Figure", "", "Stands on", "Basis"), el("tbody", {}, cells))));
