@@ -72,7 +72,7 @@ LOG = Log(
     r"|--cpu-moe|--tensor-split|--split-mode|--no-mmap|--mmproj|--jinja|--flash-attn|--ctx-size|--parallel|--kv-unified"
     r"|--cache-ram|--draft-max|--rpc)(?![\w-])",
     family_shape=r"^(?:llama_model_loader|llama_model_load|llama_load_model_from_file|llm_load_\w+|print_info): "
-    r"|^ggml_\w+: found \d+ |^common_download_\w+: ",
+    r"|^ggml_\w+: found \d+ |^common_\w+: ",
     marks=(
         Mark("start", r"llama_server: initializing"),  # b11669
         Mark("start", r"\bmain\] build info \|"),  # of 2024, and ik_llama.cpp

@@ -38,7 +38,7 @@ _MODEL_NAME = re.compile(
 """A part of a model's name says what it is called, not what happened."""
 _PROGRAMS = re.compile(
     r"^\s*(?:(?=\w+?[_.]\w)[\w.]+(?:\(\))?: |(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[: ]"
-    r"|[\w.]+ - (?:ERROR|WARNING|INFO)\b|(?:fatal )?error: |File \"|Traceback |\[[\w.:/ -]+\]|\w+\(\w+"
+    r"|[\w.]+ - (?:ERROR|WARNING|INFO)\b|(?:fatal )?error: |warning: |File \"|Traceback |\[[\w.:/ -]+\]|\w+\(\w+"
     r"|(?:srv|slot|que|main|cmn)\b[: ] *\w+|.{0,200}\b(?:Error|Exception): "
     r"|(?:docker|podman|kubectl|helm)\w{0,8}: "
     r"|(?:data: )?\{? ?\\?[\"'](?:error|object|detail|message|code|type|param|status)\\?[\"'] ?:)"

@@ -65,6 +65,8 @@ _WITHOUT_LEVEL = re.compile(
 """SGLang's log and some libraries' tell no level: what they say and do not call a failure."""
 _SETTING = re.compile(r"\b[a-z]\w+=")
 _MANY_SETTINGS = 12
+_ONE_SETTING = re.compile(r"^\W*(?:export |ENV\w* )?[A-Z][A-Z\d]*_[A-Z\d_]+ ?[=:] ?\S*$|\bcmake\b.* -D[A-Z][A-Z\d_]+=")
+"""A variable of the environment, or a flag of a build, and nothing else."""
 _GLOG = re.compile(r"^(?:\[rank\d+\]:? ?)?\[?[IWEF]\d{4} \d\d:\d\d:\d\d[\d.]* ")
 """torch's own: `[W1117 21:36:04.060152498 utils.cpp:68] `."""
 _FOR_INFORMATION = re.compile(
@@ -74,10 +76,11 @@ _GOES_ON = re.compile(
     r"\b[Ii]gnor(?:e|ed|ing)\b|\b[Ss]kipp(?:ed|ing)\b|\b[Ff]all(?:ing|s) ?back\b|\b[Rr]etrying\b|\bnot fatal\b"
     r"|\bwill be (?:used|ignored|disabled)\b|\b[Dd]isabling\b|\b[Dd]eprecat|\b[Uu]sing (?:the )?default"
     r"|\b[Ii]gnore (?:the |import )?error\b|\b[Oo]verrid(?:ing|den)\b|\b[Tt]runcating\b|\bdefaulting to\b"
-    r"|(?:may|might|could) (?:lead to|result in|degrade|hurt|slow)"
+    r"|\b(?:[Pp]roceeding|[Cc]ontinuing) without\b|(?:may|might|could) (?:lead to|result in|degrade|hurt|slow)"
 )
 _CONTINUES = re.compile(
     r"\b[Ii]gnore import error\b|\b[Ww]ill ignore (?:the )?error and continue\b|\b[Oo]verriding [\w-]+ "
+    r"|\b(?:[Pp]roceeding|[Cc]ontinuing) without\b"
     r"|\bdefaulting to\b|; overriding |\bretrying (?:with|in) |\bfalling back to\b|\b[Tt]runcating the input\b"
 )
 """It says what it does instead."""
@@ -153,8 +156,9 @@ def tells_no_level(text: str) -> bool:
 
 
 def lists_settings(text: str) -> bool:
-    """Whether it only tells what an engine was started with."""
-    return text.count("=") >= _MANY_SETTINGS and len(_SETTING.findall(text)) >= _MANY_SETTINGS
+    """Whether it only tells what an engine was built or started with."""
+    many = text.count("=") >= _MANY_SETTINGS and len(_SETTING.findall(text)) >= _MANY_SETTINGS
+    return many or _ONE_SETTING.search(text) is not None
 
 
 def is_harmless(text: str) -> bool:

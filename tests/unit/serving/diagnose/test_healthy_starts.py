@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,16 @@ def split(engine: str) -> tuple[list[str], list[str]]:
     lines, ready = HEALTHY[engine]
     at = next(at for at, line in enumerate(lines) if ready in line)
     return lines[:at], lines[at:]
+
+
+def test_there_are_enough_starts_of_each_engine_and_of_each_silicon():
+    assert len({"\n".join(lines) for lines in WHOLE.values()}) >= 75
+    engines = Counter(start["engine"] for start in STARTS)
+    fewest = {"vllm": 20, "sglang": 10, "ik_llama.cpp": 10, "llama.cpp": 4, "ktransformers": 3}
+    assert {name for name, count in fewest.items() if engines[name] < count} == set()
+    silicon = " ".join(start["silicon"] for start in STARTS)
+    wanted = ("SM 7.5", "SM 8.6", "SM 8.9", "SM 9.0", "SM 12.0", "SM 12.1", "gfx1151")  # the CPU is the recorded runs
+    assert [name for name in wanted if name not in silicon] == []
 
 
 def test_a_warning_before_ready_is_no_failure_on_the_command_line(tmp_path: Path):

@@ -57,7 +57,8 @@ def of_row(row: FailureRow, start: Recipe) -> Diagnosis:
     elif row.where == "log":
         log, machine = "\n".join(line for line in (seen.beside, seen.line) if line) + "\n", ()
     else:
-        log, machine = "", (Sighting(where=row.where, text=seen.line),)
+        beside = f"{seen.beside}\n" if seen.beside else ""
+        log, machine = beside, (Sighting(where=row.where, text=seen.line),)
     around = LogContext(engine=start.engine, failed=True, machine=machine, recipe=start)
     return diagnose(io.BytesIO(log.encode()), subject="log", around=around)
 
