@@ -20,6 +20,8 @@ _BOXES = {"gb10": "dgx-spark"}
 _RELEASE = re.compile(r"(?<![\d.])0\.\d+(?:\.\d+)?")
 _WHOLE_EXPERTS = re.compile(r"\bEP\d*\b")
 _STATED_TYPE = re.compile(r"(?:bf|f|q|fp|nvfp|auto)[\w]*")
+_SHORT = {"pool-too-small", "weights-too-large", "nothing-left-outside", "host-memory-too-small", "does-not-fit"}
+_DOUBTS = {"tight", "little-outside", "smaller-cache", "lower-bound"}
 # Formats that a row states in words, and the repository that has them.
 _STATED_FORMATS = {
     "zai-org/GLM-5.3-Flash FP8": "zai-org/GLM-5.3-Flash-FP8",
@@ -75,11 +77,22 @@ class Stated:
     best: int = 0
     high: int = 0
     objections: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     why: str = ""
 
     @property
     def known(self) -> bool:
         return self.best > 0
+
+    @property
+    def said_to_fit(self) -> bool:
+        """Without any doubt about its memory."""
+        return self.known and not self.objections and not set(self.notes) & _DOUBTS
+
+    @property
+    def said_not_to_fit(self) -> bool:
+        """For its memory: other objections are about what the engine can or what is safe."""
+        return bool(set(self.objections) & _SHORT)
 
     @property
     def inside(self) -> bool:
@@ -108,7 +121,10 @@ def argv(start: Start) -> list[str]:
     stated += ["--engine", engine] if engine != "any" else []
     if not engine.endswith("llama.cpp") and row["tensor"] and (count > 1 or int(row["tensor"]) > 1):
         stated += ["--tp", row["tensor"], "--dcp", row["dcp"] or "1"]
-    for option, column in (("--gpu-memory-utilization", "memory_fraction"), ("--context", "max_model_len")):
+    for option, column in (
+        ("--gpu-memory-utilization", "memory_fraction"), ("--context", "max_model_len"),
+        ("--max-num-seqs", "max_num_seqs"), ("--max-num-batched-tokens", "max_batched_tokens"),
+    ):  # fmt: skip
         stated += [option, row[column]] if row[column] else []
     cache_type = row["kv_dtype"].split(" ")[-1]
     stated += ["--kv-dtype", cache_type] if _STATED_TYPE.fullmatch(cache_type) else []
@@ -137,6 +153,7 @@ def ask(start: Start) -> Stated:
         kv["capacity_tokens"],
         kv["high_tokens"],
         tuple(found["code"] for found in objections),
+        tuple(found["code"] for found in plans[0]["notes"]),
         "; ".join(found["message"] for found in objections)[:120],
     )
 

@@ -22,6 +22,8 @@ MOST_SEQUENCES, LEAST_SEQUENCES = 256, 4
 
 def sequences(plan: Plan) -> int:
     """Requests admitted at once: what the plan has room for, and never fewer than an agent's side calls need."""
+    if plan.goal.sequences is not None:
+        return plan.goal.sequences
     return min(MOST_SEQUENCES, max(plan.goal.users, plan.users_at_context, LEAST_SEQUENCES))
 
 

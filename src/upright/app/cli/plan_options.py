@@ -11,6 +11,7 @@ from upright.app.cli.options import (
     BANDWIDTH,
     MEMORY,
     RANKS,
+    TOKENS,
     Number,
     engine_option,
     goal_options,
@@ -42,6 +43,8 @@ GOAL = {
     "dcp": "decode_context_parallel",
     "expert_parallel": "expert_parallel",
     "gpu_memory_utilization": "memory_fraction",
+    "max_num_seqs": "sequences",
+    "max_num_batched_tokens": "batched_tokens",
     "draft": "draft",
     "acceptance": "acceptance",
     "min_speed": "minimum_tokens_per_second",
@@ -149,6 +152,17 @@ def engine_options(function: F) -> F:
             "--gpu-memory-utilization",
             type=Number(min=0),
             help="Share of each GPU for the engine, whatever the engine calls it.",
+        ),
+        click.option(
+            "--max-num-batched-tokens",
+            type=TOKENS,
+            help="Tokens that the engine computes at once: fewer leave more for the KV cache.",
+        ),
+        click.option(
+            "--max-num-seqs",
+            type=click.IntRange(1, 4096),
+            help="Requests that the engine may run at once: fewer leave more for the KV cache.  "
+            "[default: as many as fit]",
         ),
         click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0."),
         click.option(

@@ -279,6 +279,8 @@ _SPELLED: dict[str, str] = {
     "data_parallel": "--dp",
     "decode_context_parallel": "--dcp",
     "memory_fraction": "--gpu-memory-utilization",
+    "sequences": "--max-num-seqs",
+    "batched_tokens": "--max-num-batched-tokens",
     "draft": "--draft",
     "nodes": "--nodes",
     "link": "--link",

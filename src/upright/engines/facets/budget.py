@@ -64,6 +64,8 @@ class GpuShare(NamedTuple):
     """A start's log -> what is gone on a GPU beside weights, cache and graphs."""
     admits: Callable[[int, str | None], Admitted] = lambda _bytes, _capability: Admitted(256, 8192)
     """Bytes that the driver reports and compute capability -> what the engine takes at once by itself."""
+    padded_experts: frozenset[str] = frozenset()
+    """Formats of weights whose experts grow to the widths that kernels take."""
     block_tokens: int = 1
     """Tokens that the cache is given out in."""
     cache: CacheForms = CacheForms()

@@ -56,6 +56,7 @@ BUDGET = GpuShare(
     graphs_counted=graphs_counted,
     runtime=runtime,
     admits=admits,
+    padded_experts=frozenset({"mxfp4"}),
     block_tokens=16,
     # Guard: sparse MLA on SM120 needs the packed layout (https://github.com/vllm-project/vllm/pull/43477)
     cache=CacheForms(sparse_latent="fp8_ds_mla", fp8_latent_patch="triton-mla-fp8-sm120"),

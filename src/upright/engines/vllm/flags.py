@@ -224,6 +224,8 @@ def _sequences(plan: Plan) -> Setting:
         reason = (
             f"requests at once{' in each replica' if replicas > 1 else ''}: {plan.goal.users} asked for, "
             f"{plan.users_at_context} fit at full context, and an agent's short side calls"
+            if plan.goal.sequences is None
+            else f"requests at once{' in each replica' if replicas > 1 else ''}, as asked"
         )
     return Setting(name="--max-num-seqs", value=str(count), reason=reason)
 

@@ -217,8 +217,8 @@ class Fleet(Record):
     """Boxes that serve one model each, and the router in front of them."""
 
     kind: ClassVar[str] = "fleet"
-    schema_version: ClassVar[int] = 2
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added}
+    schema_version: ClassVar[int] = 3
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added, 2: fields_added}
 
     name: Name
     """How verbs call it."""

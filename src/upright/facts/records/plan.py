@@ -55,6 +55,10 @@ class Goal(Part):
     """Whole experts on ranks, or a slice of each; None is the planner's to choose."""
     memory_fraction: float | None = None
     """vLLM's --gpu-memory-utilization, SGLang's --mem-fraction-static."""
+    sequences: Count | None = None
+    """Requests that the engine may run at once (vLLM's --max-num-seqs); None leaves it to the recipe."""
+    batched_tokens: Count | None = None
+    """Tokens that it computes at once (vLLM's --max-num-batched-tokens); None leaves it to the recipe."""
     draft: bool = False
     """Plan room for a draft model (EAGLE-3, MTP)."""
     acceptance: float | None = None
@@ -344,9 +348,10 @@ class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
-    schema_version: ClassVar[int] = 8
+    schema_version: ClassVar[int] = 9
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: fields_added, 6: fields_added, 7: fields_added,
+        8: fields_added,
     }  # fmt: skip
 
     engine: SafeName

@@ -22,6 +22,9 @@ from upright.planning.speed.predict import image_patches
 FP8_MLA = "fp8 KV with dense MLA"
 
 
+LEAST_BATCHED = 16
+
+
 def check_goal(goal: Goal) -> None:
     """What no plan could answer is the caller's mistake."""
     if goal.users < 1:
@@ -38,6 +41,12 @@ def check_goal(goal: Goal) -> None:
         raise UsageError(f"no cache type named {goal.kv_dtype}", hint=f"one of {', '.join(CACHE_TYPES)}")
     if goal.memory_fraction is not None and not 0.05 <= goal.memory_fraction <= 1:
         raise UsageError("--gpu-memory-utilization is a share of the GPU: 0.05 to 1", hint="0.90 is a safe start")
+    if goal.batched_tokens is not None and goal.batched_tokens < LEAST_BATCHED:
+        raise UsageError(f"--max-num-batched-tokens is {LEAST_BATCHED} at least", hint="2,048 is a small batch")
+    if goal.sequences is not None and goal.sequences < goal.users:
+        raise UsageError(
+            f"{goal.users} users cannot be served by {goal.sequences} sequences", hint=f"--max-num-seqs {goal.users}"
+        )
     if goal.acceptance is not None and not 0 <= goal.acceptance <= 1:
         raise UsageError("acceptance is a share of a draft's guesses: 0 to 1", hint="0.4 if 40 % were accepted")
     if goal.acceptance is not None and not goal.draft:

@@ -35,9 +35,13 @@ class ReserveCase(NamedTuple):
     batched_tokens: int
     admitted: Admitted
     draft: bool
+    asked_sequences: int | None = None
+    """None if the recipe, or the engine, chooses."""
 
     def sequences(self, end: End) -> int:
         """As few as a recipe asks for, as many as the engine takes by itself, and between them."""
+        if self.asked_sequences is not None:
+            return self.asked_sequences
         most = max(_FEW, self.admitted.sequences)
         return round(sqrt(_FEW * most)) if end == "best" else most if end == "high" else _FEW
 
@@ -90,9 +94,10 @@ def _runtime(rows: Mapping[str, OverheadRow], case: ReserveCase) -> OverheadRow:
         for end in _ENDS
     }
     parts.append(Band(**{end: bytes_ / GIB for end, bytes_ in peak.items()}))
+    few, many = case.sequences("low"), case.sequences("high")
     words.append(
         f"{format_memory(int(forward + experts))} of activations of {case.batched_tokens:,} tokens, or the sampler of "
-        f"{case.sequences('low')} to {case.sequences('high'):,} sequences over {vocabulary:,} words"
+        f"{f'{few} to ' if few < many else ''}{many:,} sequences over {vocabulary:,} words"
     )
     named = [rows[term] for term in ("context", "activations", "sampler", "collectives", "workspace") if term in rows]
     return _row(rows["context"], "runtime", _sum(parts), "; ".join(words), named)

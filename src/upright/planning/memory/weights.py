@@ -15,10 +15,10 @@ from upright.facts.records.model import Architecture, GqaAttention, Group, MlaAt
 
 Vision = Literal["divided", "replicated", "left out"]
 BF16 = 2
-# Widths of experts in MXFP4 are rounded up after loading (vllm/model_executor/layers/quantization/mxfp4.py): 60.8 GiB
-# of gpt-oss-120b take 64.4 by Triton and 66.0 by Marlin; Kimi K3, 384 wide on each of 8 ranks, takes no more, 192 wide
-# on each of 16 a fifth more.
-_PADDED, _INSIDE, _BESIDE = "MXFP4", 128, 256
+# Where an engine pads them, widths of experts are rounded up after loading (vllm/model_executor/layers/quantization/
+# mxfp4.py): 60.8 GiB of gpt-oss-120b take 64.4 by Triton and 66.0 by Marlin; Kimi K3, 384 wide on each of 8 ranks,
+# takes no more, 192 wide on each of 16 a fifth more.
+_INSIDE, _BESIDE = 128, 256
 
 # Where the engine's layers are column or row parallel, and where they are replicated: vllm/model_executor/models/
 # deepseek_v2.py at 0.32.0 (gate and indexer are ReplicatedLinear), sglang/srt/models/deepseek_v2.py.
@@ -77,6 +77,7 @@ def rank_weights(
     vision: Vision = "divided",
     draft: bool = False,
     whole_experts: bool = False,
+    padded: bool = False,
 ) -> tuple[RankWeights, ...]:
     """One entry for each pipeline stage; all ranks of a stage hold the same number of bytes.
 
@@ -86,7 +87,9 @@ def rank_weights(
     return tuple(
         _stage(
             model, layers, tensor, data, first=index == 0, last=index == pipeline - 1, vision=vision, draft=draft
-        )._replace(padding=_padding(model, layers, tensor, data, whole=whole_experts or data > 1))
+        )._replace(
+            padding=_padding(model, layers, tensor, data, whole=whole_experts or data > 1) if padded else Padding()
+        )
         for index, layers in enumerate(stages)
     )
 
@@ -173,11 +176,11 @@ def _padding(model: Model, layers: range, tensor: int, data: int, *, whole: bool
     stored = sum(
         line.bytes
         for line in model.weights
-        if line.group == "routed_experts" and line.dtype == _PADDED and (line.layer is None or line.layer in layers)
+        if line.group == "routed_experts" and (line.layer is None or line.layer in layers)
     )
     width = experts.intermediate_size if whole else -(-experts.intermediate_size // tensor)
     grown = _rounded(width, _INSIDE) * _rounded(model.architecture.hidden_size, _BESIDE)
-    why = f"experts in {_PADDED} are {width:,} wide on a rank, and kernels take whole {_INSIDE}s"
+    why = f"experts are {width:,} wide on a rank, and kernels take whole {_INSIDE}s"
     return Padding(int(Fraction(stored, tensor * data) * (grown - 1)), why)
 
 

@@ -38,6 +38,22 @@ def budget(share: GpuShare, device: Device, fraction: float, why: str, runtime_b
     return DeviceBudget(device=device.name, capacity_bytes=offered.capacity_bytes, basis=device.basis, why=offered.why)
 
 
+def little_outside(engine: str, share: GpuShare, device: Device, fraction: float, ranks: int) -> Note | None:
+    """The note where less than half of what the engine itself would leave is left outside its share."""
+    own, _ = share.start(device.reported_bytes, ranks)
+    left, usual = (1 - fraction) * device.cuda_bytes, (1 - own) * device.cuda_bytes
+    if device.unified or left >= usual / 2:
+        return None
+    return Note(
+        code="little-outside",
+        message=(
+            f"{format_memory(int(left))} of each GPU are left outside a share of {fraction:.3g}, where {engine} by "
+            f"its own default leaves {format_memory(int(usual))}: what is allocated there after the cache may not fit"
+        ),
+        remedy=f"{OPTION} {own:.3g}",
+    )
+
+
 def unused(
     engine: str,
     share: GpuShare,

@@ -13,6 +13,7 @@ from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.units import format_memory, format_tokens
+from upright.engines.constraints.situation import expert_format
 from upright.engines.facets.budget import GpuShare
 from upright.engines.facets.spread import Ranks
 from upright.facts.catalog.model_records import row_of
@@ -92,7 +93,9 @@ class RankCase:
             kinds=kinds_of(architecture),
         )
         admitted = self.share.admits(gpu.reported_bytes, capability)
-        asked = ReserveCase(architecture, self.parallel, BATCHED_TOKENS, admitted, self.goal.draft)
+        asked = ReserveCase(
+            architecture, self.parallel, self.batched_tokens, admitted, self.goal.draft, self.goal.sequences
+        )
         overhead_rows = with_causes({row.term: row for row in known}, asked).values()
         if self.lessons and (learned := self.lessons.learned(self.model.name, self.parallel, draft=self.goal.draft)):
             return {row.term: learned.row(row) for row in overhead_rows}
@@ -108,6 +111,7 @@ class RankCase:
             vision=self.ranks.vision,
             draft=self.goal.draft,
             whole_experts=self.parallel.expert,
+            padded=bool(self.share.padded_experts) and expert_format(self.model)[0] in self.share.padded_experts,
         )
 
     @cached_property
@@ -126,6 +130,11 @@ class RankCase:
     def users(self) -> int:
         """Of one replica of attention."""
         return -(-self.goal.users // self.parallel.data)
+
+    @property
+    def batched_tokens(self) -> int:
+        """Computed at once."""
+        return self.goal.batched_tokens or BATCHED_TOKENS
 
     @property
     def need_tokens(self) -> int:
@@ -174,7 +183,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
         context_tokens=case.context_tokens,
         parallel=case.parallel,
         memory_fraction=case.fraction,
-        ubatch_tokens=BATCHED_TOKENS,
+        ubatch_tokens=case.batched_tokens,
         expert_places=case.offload.places() if case.offload else (),
         budgets=(*(rank.budget for rank in ranks), *((case.offload.budget(),) if case.offload else ())),
         ledger=tuple(ledger),
@@ -327,8 +336,10 @@ def _pool_bytes(rank: _Rank, case: RankCase, end: End) -> Fraction:
     assert row.share is not None
     pool = Fraction(rank.pool_bytes)
     if row.adds_terms and end != "best":
-        off = [_off(term, end) for term in rank.fixed if term.term in case.rows or term.term == PADDING]
-        spread = int(sum(gap * gap for gap in off) ** 0.5)  # terms that know nothing of each other
+        off = {term.term: _off(term, end) for term in rank.fixed if term.term in case.rows or term.term == PADDING}
+        if case.goal.sequences is None and "graphs" in off:
+            off["runtime"] += off.pop("graphs")  # both follow how many sequences there will be
+        spread = int(sum(gap * gap for gap in off.values()) ** 0.5)  # terms that know nothing of each other
         pool += spread if end == "high" else -spread
     return pool * Fraction(getattr(row.share, end)).limit_denominator(1000)
 
@@ -406,6 +417,11 @@ def _weights_too_large(case: RankCase, rank: _Rank, short: int) -> Objection:
     )
 
 
+def _each(case: RankCase) -> int:
+    """Ranks of one replica."""
+    return case.parallel.tensor * case.parallel.data
+
+
 def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]:
     def tokens_with(more: int) -> int:
         pool = _pool_bytes(rank, case, "best") + more
@@ -415,6 +431,8 @@ def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]
     unused = fractions.unused(case.engine, case.share, rank.device, case.fraction, rank.budget, runtime, tokens_with)
     if best and unused:
         notes.append(unused)
+    if best and (little := fractions.little_outside(case.engine, case.share, rank.device, case.fraction, _each(case))):
+        notes.append(little)
     if low < case.need_tokens <= best:
         message = f"by the best figure it fits, within the band of {100 * (1 - low / best):.0f} % it may not"
         notes.append(Note(code="tight", message=message))
