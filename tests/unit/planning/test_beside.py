@@ -49,6 +49,16 @@ def test_what_is_asked_decides_which_run_is_near():
     assert "EAGLE3" in drafted
 
 
+@pytest.mark.parametrize(("quant", "row"), [("Q4_X", "m405"), ("IQ3_K", "m336")])
+def test_a_gguf_stands_beside_a_run_of_its_own_type(quant: str, row: str):
+    named = f"ubergarm/Kimi-K2.6-GGUF:{quant}"
+    goal = Goal(context_tokens=16_384, engine="ik_llama.cpp")
+    made = plan_request(make_plan_request(named, NamedBox("2x-rtx-pro-6000-max-q-epyc-9175f"), goal, measured=()))
+    found = nearest_run(made.best, made.artifact, made.request.box)
+    assert found is not None
+    assert (found.seen.id, found.differences) == (row, ())
+
+
 @pytest.mark.parametrize(
     ("box", "model"),
     [

@@ -24,7 +24,7 @@ from upright.facts.records.plan import Plan, Rate, Speed
 
 _ON_GITHUB = re.compile(r"https://github\.com/[^/]+/([^/]+)/(?:blob|tree)/[^/]+/(\S+)")
 _SPREAD = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
-_QUANT = re.compile(r":([\w.-]+)|\b(NVFP4|MXFP4|FP8|AWQ|GPTQ|INT4|INT8|BF16)\b", re.IGNORECASE)
+_QUANT = re.compile(r":([\w.-]+)|\b(NVFP4|MXFP4|FP8|AWQ|GPTQ|INT4|INT8|BF16|(?:UD-)?I?Q\d_\w+)\b", re.IGNORECASE)
 _FORK = re.compile(r"-fork.*")
 _SHORT_TOKENS = 2_048
 """Below this a context is as good as empty."""
