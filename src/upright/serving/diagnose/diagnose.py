@@ -87,6 +87,7 @@ def diagnose(log: BinaryIO, *, subject: str, around: LogContext | None = None) -
     ending = _ending(seen, rows, around)
     hits += [ending] if ending is not None and _hangs(ending, seen, around) else []
     stood = _stood(seen) if around.stood is None else around.stood
+    seen = seen if around.failed else _of_what_is_left(seen)
     if seen.ready or seen.starts or around.stood:  # before it stood nobody could ask it
         hits = [replace(hit, served=True) for hit in hits]
     hits.sort(key=lambda hit: _order(hit, around))
@@ -129,7 +130,7 @@ def _judged(log: BinaryIO, seen: Scan, hits: list[Hit], around: LogContext, stoo
     log says before what a person writes; a warning explains only what is known to have failed."""
     loud = [hit for hit in hits if _is_failure(hit) and not _is_quiet(hit)]
     named = [hit for hit in loud if hit.row.severity != "symptom"]
-    failed = bool(loud) or bool(around.failed) or seen.dying is not None or _unanswered(seen)
+    failed = bool(loud) or bool(around.failed) or seen.dying is not None or bool(seen.errors)
     if named and _certainty(named[0]) == "cause":
         return _Verdict(_first(named[:1], hits), True, "cause", (named[0].first,))
     rows = catalog.failures()
@@ -313,9 +314,16 @@ def _severity(hit: Hit) -> Severity:
     return "information" if _is_quiet(hit) else hit.row.severity
 
 
-def _unanswered(seen: Scan) -> bool:
-    """An exception that nobody caught: the log holds one, and no engine stood up after it."""
-    return bool(seen.errors) and not seen.ready
+def _of_what_is_left(seen: Scan) -> Scan:
+    """Of an engine that stood, the complaints that it went on after are its own affair; with the last words it fell."""
+    if not seen.ready:
+        return seen
+    words: set[str] = set()
+    for text in reversed(seen.tail):
+        if lines.is_quiet(text) or lines.tells_no_level(text) or milestones.shows_serving(text):
+            break
+        words.add(text)
+    return replace(seen, errors=[said for said in seen.errors if said.text in words])
 
 
 def _stood(seen: Scan) -> bool | None:

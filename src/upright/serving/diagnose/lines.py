@@ -59,7 +59,7 @@ _LEVEL_LATER = re.compile(r"^\[(?:WARN(?:ING)?|INFO|DEBUG)\] |^\[transformers\] 
 """How libraries and lists of requests begin a line that tells of nothing that ended a program."""
 _WITHOUT_LEVEL = re.compile(
     r"^\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z]{2,3}\d+)*|[a-z]\w+)\] "
-    r"(?!.*(?:(?i:error|exception|traceback|fatal|abort|assert|kill|out of memory|sig(?:quit|term)|hang|stuck)"
+    r"(?!.*(?:(?i:error|exception|traceback|fatal|critical|abort|assert|kill|out of memory|sig(?:quit|term)|hang|stuck)"
     r"|[Tt]imed? ?out|\b(?:[Ff]ailed|[Ff]ailure|[Uu]nable|cannot)\b(?!.{0,40}(?:import|;))))"
 )
 """SGLang's log and some libraries' tell no level: what they say and do not call a failure."""

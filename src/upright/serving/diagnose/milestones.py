@@ -25,7 +25,7 @@ EXCEPTION = re.compile(
 )
 _COMPLAINT = (
     r"terminate called after throwing|(?:^|: )error: |Segmentation fault|Fatal Python error: |core dumped"
-    r"|Segfault encountered"
+    r"|Segfault encountered|^(?:\[[\w.-]+\] )?CRITICAL[: ]"
 )
 _ECHO = (
     r"[Ss]ee (?:root cause|the stack trace|error|logs?)\b.*above"
@@ -44,7 +44,13 @@ def marks() -> tuple[Mark, ...]:
 @cache
 def signs() -> tuple[str, ...]:
     """What makes a line worth a look that no row knows."""
-    plain = (r"(?:Error|Exception|OutOfResources)\b", r"(?:^|: )error: ", r"^[\d.]+ E ", r"\berror loading model: ")
+    plain = (
+        r"(?:Error|Exception|OutOfResources)\b",
+        r"^(?:\[[\w.-]+\] )?CRITICAL[: ]",
+        r"(?:^|: )error: ",
+        r"^[\d.]+ E ",
+        r"\berror loading model: ",
+    )
     return (*(mark.pattern for mark in marks()), *plain)
 
 

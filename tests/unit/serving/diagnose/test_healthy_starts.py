@@ -16,6 +16,7 @@ from upright.app.cli.diagnose import command
 from upright.facts import catalog
 from upright.facts.records.diagnosis import Diagnosis
 from upright.serving.diagnose import LogContext, diagnose
+from upright.serving.diagnose.lines import is_quiet, tells_no_level
 
 LOGS = ROOT / "tests/recordings/logs"
 WARNED = (
@@ -194,6 +195,38 @@ def test_what_falls_after_ready_still_counts(engine: str):
         assert (found.failed, found.code) == (True, told(*before, *after, fell).code)
         assert found.findings[0].seen.number == len(before) + len(said) + len(after) + 1
     assert told(*before, WARNED, *after, around=LogContext(failed=True, exit_code=1)).failed is True
+
+
+LAST_WORDS = (
+    (
+        "Traceback (most recent call last):",
+        '  File "/opt/moons.py", line 7, in align',
+        "ValueError: 17 moons are not aligned",
+    ),
+    ("ValueError: 17 moons are not aligned",),
+    ("[moons] CRITICAL: Could not load any moon!", "Attempted locations:"),
+)
+
+
+@pytest.mark.parametrize("engine", HEALTHY)
+@pytest.mark.parametrize("words", LAST_WORDS, ids=lambda words: words[0][:20])
+def test_last_words_of_an_engine_that_stood_are_told_though_no_row_knows_them(engine: str, words: tuple[str, ...]):
+    """Behind its last sign of life; what it went on after was not its end."""
+    before, after = split(engine)
+    found = told(*before, *after, *words)
+    assert (found.failed, found.stood, found.code) == (True, True, None)
+    assert any("moon" in piece.text for piece in found.excerpt)
+    alive = next(line for line in reversed(after) if is_quiet(line) or tells_no_level(line))
+    on = told(*before, *after, *words, alive, *words, alive)
+    assert (on.failed, on.stood) == (False, True)
+    assert told(*before, *after, LAST_WORDS[1][0], alive, *words[-2:]).failed
+
+
+def test_a_kernel_that_is_gone_after_the_last_answer_is_named():
+    alive = "[2026-06-28 13:34:12 TP0] Decode batch. #running-req: 1, #token: 7, gen throughput (token/s): 9.1"
+    fell = "[sgl_kernel] CRITICAL: Could not load any common_ops library!"
+    for lines in ((alive, "ImportError: ", fell), (*SGLANG.splitlines(), alive, fell)):
+        assert (told(*lines).failed, told(*lines).code) == (True, "torch-abi")
 
 
 def test_sglang_is_not_ready_before_its_warmup_is_through():
