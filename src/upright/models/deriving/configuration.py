@@ -201,9 +201,16 @@ def _layer(
     return Layer(kind, builder(keys, LayerPlace(index, len(kinds), kinds, settings)), feed)
 
 
+_DRAFT_HEAD = re.compile(r"eagle|medusa|dflash|dspark|mlpspeculator", re.IGNORECASE)
+"""Classes of what guesses for another model: its shape may be a plain model's, and it answers nobody."""
+
+
 def _built(keys: ConfigKeys, row: ArchitectureRow | None, name: str | None) -> str | None:
     """The class that engines build where the file's own is of nobody's, and its type says the family."""
     if row is None or name is None or not row.architectures or name in _families()[0]:
+        return None
+    if _DRAFT_HEAD.search(name):
+        keys.refuse("architectures", f"{name[:60]} is a draft's head, which no engine serves by itself")
         return None
     keys.assume("architectures", row.architectures[0], f"{name[:60]} is no class that an engine has; its model_type is")
     return row.architectures[0]
