@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-LIMIT_MB = {"dependencies": 65, "upright": 23}
+LIMIT_MB = {"dependencies": 65, "upright": 24}
 """Apart: rows of the catalogue may grow by what is learned, what others bring may not. README says the sum."""
 BUILDS_ONLY = ("hatchling", "trove-classifiers", "pathspec", "pluggy")
 """What builds the wheel, pinned beside the rest; whoever installs a wheel has none of it."""
