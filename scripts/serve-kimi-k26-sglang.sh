@@ -49,7 +49,7 @@ arguments=(
   --cuda-graph-max-bs-decode 4
   # tokens of a prompt computed at once: what the plan counted
   --chunked-prefill-size 8192
-  # weights and cache together: 82,508 tokens are sure to fit; left alone, SGLang gave the cache of a published run 0.3 GB a GPU with 20 GB free [Kimi K2 on SM120 report (2026-01-29)]
+  # weights and cache together: 97,927 tokens are sure to fit; left alone, SGLang gave the cache of a published run 0.3 GB a GPU with 20 GB free [Kimi K2 on SM120 report (2026-01-29)]
   --mem-fraction-static "$GPU_MEMORY_UTILIZATION"
   # the cache type that was planned: 70,272 bytes a token
   --kv-cache-dtype bfloat16

@@ -13,6 +13,8 @@ from upright.facts import catalog
 from upright.facts.catalog.rows.speed import SpeedRow, TransferRow
 from upright.models.deriving.catalogue_models import architecture, record, records
 from upright.planning.memory.kvcache import cache_shape
+from upright.planning.memory.overhead import overheads, share_line
+from upright.planning.memory.reserve import kinds_of
 from upright.planning.memory.weights import rank_weights
 from upright.planning.speed.fitting import miss, predict
 from upright.planning.speed.rows import speed_row
@@ -121,13 +123,15 @@ def _weights() -> str:
         "| artifact | size / 8 | planned | measured | error |",
         "|---|---|---|---|---|",
     ]
-    layer = next(line.bytes for line in nvfp4.weights if line.group == "routed_experts") / 8 / GIB
+    kinds = kinds_of(nvfp4.architecture, nvfp4.quantisation)
+    scales = overheads("sglang", None, capability="12.0", model=row.id, kinds=kinds)
     for model, measured, mode in ((k25, 72.33, "replicated"), (nvfp4, 73.87, "divided")):
         rank = rank_weights(model, tensor=8, vision=mode)[0]  # type: ignore[arg-type]
-        planned = (rank.bytes + rank.absorbed_bytes) / GIB
+        kept = sum(share_line(each, "gpu0", rank.expert_bytes).bytes for each in scales if each.term == "scales")
+        kept = kept if model is nvfp4 else 0
+        planned = (rank.bytes + rank.absorbed_bytes + kept) / GIB
         plain = model.tensor_bytes / 8 / GIB
         rows.append(f"| {model.source} | {plain:.2f} | {planned:.2f} | {measured} | {planned / measured - 1:+.1%} |")
-    residual = 73.87 - planned
     rows += [
         "",
         _paragraph(
@@ -136,11 +140,12 @@ def _weights() -> str:
         ),
         "",
         _paragraph(
-            f"The {residual:.1f} GiB that NVFP4 took beyond the plan are {residual / layer:.1f} times one layer of",
-            f"experts on one GPU ({layer:.2f} GiB). The NVFP4 path rewrites experts and their scales after loading,",
-            "layer by layer, and the allocator keeps the room of the copies: that would explain it, and was not seen.",
-            "It is not the artifact: on a later build `nvidia/Kimi-K2.5-NVFP4` was reported with about 450,000 fp8",
-            "tokens at fraction 0.93, which leaves about 71 GiB for weights.",
+            f"Of NVFP4 {kept / GIB:.2f} GiB are scales of the experts' down projections: SGLang makes both layouts",
+            "before it loads and deletes the first afterwards, and in PyTorch's allocator each of those lies in one",
+            "segment with what stays, so none of it is given back. Played back without a GPU, the allocator keeps",
+            "2.52 GiB. It is counted for Kimi alone: a community build of GLM-5.1 with kernels of its own has a pool",
+            "without it, and a later build was reported with about 450,000 fp8 tokens of `nvidia/Kimi-K2.5-NVFP4` at",
+            "fraction 0.93, more than this leaves room for. So its band reaches down to nothing.",
         ),
     ]
     return "\n".join(rows)

@@ -41,7 +41,15 @@ class LedgerPart(NamedTuple):
 PARTS = (
     LedgerPart(
         "weights",
-        ("weights", "replicated_weights", "absorbed_weights", "padded_weights", "unclassed_weights", "tables"),
+        (
+            "weights",
+            "replicated_weights",
+            "absorbed_weights",
+            "padded_weights",
+            "scales",
+            "unclassed_weights",
+            "tables",
+        ),
         "█",
         "blue",
     ),

@@ -75,6 +75,14 @@ def overhead_line(row: OverheadRow, device: str, term: str | None = None) -> Led
     )
 
 
+def share_line(row: OverheadRow, device: str, whole_bytes: int) -> LedgerLine:
+    """The row's share of so many bytes as a line of the ledger."""
+    assert row.share is not None
+    low, best, high = (int(whole_bytes * share) for share in (row.share.low, row.share.best, row.share.high))
+    line = overhead_line(row, device)
+    return line.model_copy(update={"bytes": best, "low_bytes": low, "high_bytes": high})
+
+
 def _particular(row: OverheadRow) -> tuple[bool, ...]:
     silicon, drafted = row.capability != "*", row.draft is not None
     return (row.engine != "*", bool(row.models), row.kind is not None, silicon, drafted, row.versions != "*")

@@ -46,9 +46,11 @@ class ReserveCase(NamedTuple):
         return round(sqrt(_FEW * most)) if end == "best" else most if end == "high" else _FEW
 
 
-def kinds_of(architecture: Architecture) -> frozenset[OverheadKind]:
+def kinds_of(architecture: Architecture, quantisation: str | None = None) -> frozenset[OverheadKind]:
     """What rows tell models apart by."""
     kinds: set[OverheadKind] = {"experts" if architecture.experts else "dense"}
+    if "NVFP4" in (quantisation or ""):
+        kinds.add("nvfp4")
     for kind in architecture.attention:
         if isinstance(kind, LinearAttention):
             kinds.add("recurrent")

@@ -50,6 +50,8 @@ class RankWeights(NamedTuple):
     """Tensors of which it is not known whether they are divided: all of them."""
     table_bytes: int = 0
     """This rank's share of lookup tables, which an engine may keep in system RAM instead."""
+    expert_bytes: int = 0
+    """Routed experts among what is divided."""
     padding: Padding = Padding()
     """What widths that kernels do not take add to the experts."""
 
@@ -166,6 +168,7 @@ def _stage(
         len(layers),
         unsure_bytes=unsure,
         table_bytes=tables // tensor,
+        expert_bytes=totals.get("routed_experts", 0) // (tensor * data),
     )
 
 

@@ -21,6 +21,7 @@ WEIGHTS = (
     "experts",
     "replicated_weights",
     "absorbed_weights",
+    "scales",
     "padded_weights",
     "unclassed_weights",
     "tables",

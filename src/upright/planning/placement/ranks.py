@@ -24,7 +24,7 @@ from upright.facts.records.plan import DeviceBudget, Goal, LedgerLine, Note, Obj
 from upright.planning.memory.cache_record import cache_record
 from upright.planning.memory.kvcache import CacheShape, cache_shape, copies, rank_share
 from upright.planning.memory.layouts import Storage
-from upright.planning.memory.overhead import overhead_line, overheads
+from upright.planning.memory.overhead import overhead_line, overheads, share_line
 from upright.planning.memory.pool_capacity import RankCache, longest_tokens, most_requests, pool_tokens, rank_cache
 from upright.planning.memory.reserve import ReserveCase, kinds_of, with_causes
 from upright.planning.memory.weights import RankWeights, rank_weights
@@ -90,7 +90,7 @@ class RankCase:
             capability=capability,
             draft=self.goal.draft,
             model=row.id if row else None,
-            kinds=kinds_of(architecture),
+            kinds=kinds_of(architecture, self.model.quantisation),
         )
         admitted = self.share.admits(gpu.reported_bytes, capability)
         asked = ReserveCase(
@@ -282,6 +282,8 @@ def _fixed(case: RankCase, device: Device, stage: RankWeights) -> tuple[LedgerLi
             )
         )
     rows = case.rows
+    if "scales" in rows and stage.expert_bytes:
+        lines.append(share_line(rows["scales"], device.name, stage.expert_bytes))
     terms = ["runtime", "draft"] if case.goal.draft else ["runtime"]
     if case.share.graphs_counted(case.version):
         terms.append("graphs")

@@ -9,7 +9,7 @@ from upright.facts.catalog.rows.base import NonEmptyText, Row, VersionRange
 from upright.facts.records.base import Basis, Part
 
 End = Literal["low", "best", "high"]
-OverheadKind = Literal["dense", "experts", "latent", "sparse-latent", "recurrent"]
+OverheadKind = Literal["dense", "experts", "latent", "sparse-latent", "recurrent", "nvfp4"]
 
 
 class Band(Part):
@@ -44,6 +44,7 @@ class OverheadRow(Row):
         "sampler",
         "workspace",
         "captures",
+        "scales",
     ]
     """The line of the ledger, the share of a pool that is not promised before calibration, or a cause of a line."""
     capability: VersionRange = "*"
