@@ -17,12 +17,14 @@ import httpx2
 import pytest
 
 from tests.command import command
+from tests.engines.test_weak import few, proved
 from tests.ports import free_port
 from upright.base.errors import LaunchError
 from upright.base.host import LocalHost
 from upright.facts import store
 from upright.facts.records.base import from_json
 from upright.facts.records.diagnosis import Attempts, Diagnosis
+from upright.facts.records.evidence import Evidence
 from upright.facts.records.recipe import Recipe, Setting
 from upright.facts.store import DeploymentDir
 from upright.serving.diagnose import LogContext, diagnose_file
@@ -389,6 +391,27 @@ def test_a_limit_of_the_shell_is_told_apart_from_memory_that_is_short(recipe: Re
     found = diagnose_deployment(directory, LocalHost())
     assert first(found)[0] == "host-address-space-limited"
     assert "host-memory-refused" in [each.code for each in found.findings]
+
+
+def proof_of(directory: DeploymentDir) -> Evidence:
+    """As `prove` writes it down of a deployment."""
+    recipe = directory.read(Recipe)
+    seen = proved(recipe.base_url, "boot", prompts=few(), key=directory.key())
+    ours = [each.model_copy(update={"subject": f"recipe:{recipe.digest}"}) for each in seen.observations]
+    return seen.model_copy(update={"observations": tuple(ours)})
+
+
+def test_a_template_of_another_model_is_the_cause(recipe: Recipe, directory: DeploymentDir):
+    """Fluent answers beside the point leave no line in a log."""
+    launch(recipe, directory)
+    directory.write(proof_of(directory))
+    assert diagnose_deployment(directory, LocalHost()).code != "proof-template", "under its own"
+    stop(directory)
+    launch(changed(recipe, "--chat-template", "llama3"), directory)
+    directory.write(proof_of(directory))
+    assert first(diagnose_deployment(directory, LocalHost())) == ("proof-template", "unset_flag", "--chat-template")
+    told = subprocess.run([*command(), "diagnose", directory.name], capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stdout.partition(":")[0]) == (1, "proof-template")
 
 
 @pytest.mark.slow

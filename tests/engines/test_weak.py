@@ -29,8 +29,10 @@ def few() -> PromptSet:
     return real.model_copy(update={"smoke": tuple(plain)})
 
 
-def proved(url: str, *rungs: str, prompts: PromptSet, reference: Reference | None = None) -> Evidence:
-    with Endpoint(url, "tiny-kimi") as endpoint:
+def proved(
+    url: str, *rungs: str, prompts: PromptSet, reference: Reference | None = None, key: str | None = None
+) -> Evidence:
+    with Endpoint(url, "tiny-kimi", key=key) as endpoint:
         target = replace(server_target(endpoint), bits=(5.0, 16.0))  # Q4_1, and a cache of float16
         return prove(target, endpoint, prompts, to=rungs[-1], rungs=rungs, reference=reference)
 
