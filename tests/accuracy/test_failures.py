@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.failure_board import false_alarms, judgements, recorded, thread_judgements, threads
+from tests.needed_rows import not_needed
 
 
 def test_nine_of_ten_are_named_rightly():
@@ -25,3 +26,8 @@ def test_further_threads_are_named_as_their_outcome_says():
     missed = [(each.failure["id"], each.verdict, each.code) for each in thread_judgements() if each.verdict != "right"]
     assert len(missed) <= 0.04 * len(threads()), missed
     assert [miss for miss in missed if miss[1] == "wrong"] == []
+
+
+def test_every_row_is_the_only_answer_to_something_that_is_recorded():
+    """Or a part of the table, or told beside a log; rows of words need a thread that no other row answers."""
+    assert not_needed() == []
