@@ -38,6 +38,7 @@ WORDS: dict[str, list[str]] = {
     "bench": ["bench", "--base-url", "http://127.0.0.1:1"],
     "connect": ["connect"],
     "monitor": ["monitor"],
+    "mcp": ["tools", "mcp", "--json"],
     "residuals": ["residuals"],
     "bundle": ["bundle"],
     "report": ["report", "nobody"],

@@ -28,7 +28,7 @@ from upright.facts.catalog.rows.model import Fidelity
 from upright.facts.catalog.versions import in_range
 from upright.facts.records.box import Box
 from upright.facts.records.model import MlaAttention, Model
-from upright.facts.records.plan import Goal, Plan, Rate, Speed, Use
+from upright.facts.records.plan import Goal, Plan, Rate, Use
 from upright.planning.speed.prefill_reach import from_siblings
 from upright.planning.speed.rows import speed_row
 from upright.planning.speed.turns import ANSWER_TOKENS, FIRST_PROMPT_TOKENS, NEW_TOKENS, expected_seconds
@@ -100,7 +100,7 @@ class Way:
         """Of experts in system RAM: 2 if a turn may take longer than the use's floors allow together, or is not known;
         1 if no prompt of the like was measured.
         """
-        if not any(place.device == "host" for place in self.plan.expert_places):
+        if not in_system_ram(self.plan):
             return 0
         speed = self.plan.speed
         if speed is None or speed.prompt is None:
@@ -205,13 +205,17 @@ def lost_much(fidelity: Fidelity) -> int:
     return max(0, LEVELS.index(fidelity.level) - 1)
 
 
+def in_system_ram(plan: Plan) -> bool:
+    return any(place.device == "host" for place in plan.expert_places)
+
+
 def missed_floors(plan: Plan) -> int:
     """Floors of the use that this plan is known to miss."""
     speed, goal = plan.speed, plan.goal
     if speed is None:
         return 0
     slow = expected(speed.decode) < floor_tokens_per_second(goal)
-    return int(slow) + int(first_answer(speed) > floor_seconds(goal))
+    return int(slow) + int(first_answer(plan) > floor_seconds(goal))
 
 
 def missed_floor_words(plan: Plan) -> str | None:
@@ -221,7 +225,7 @@ def missed_floor_words(plan: Plan) -> str | None:
         return None
     if (rate := expected(speed.decode)) < (least := floor_tokens_per_second(goal)):
         missed.append(f"{rate:.3g} tok/s where {least:g} are wanted (--min-speed)")
-    if (seconds := first_answer(speed)) > floor_seconds(goal):
+    if (seconds := first_answer(plan)) > floor_seconds(goal):
         read = f"{seconds:,.0f} s to read a first prompt of {FIRST_PROMPT_TOKENS:,} tokens"
         missed.append(f"{read} where {floor_seconds(goal):g} s are wanted (--first-answer)")
     return " and ".join(missed)
@@ -245,8 +249,14 @@ def floor_turn_seconds(goal: Goal) -> float:
     return ANSWER_TOKENS / rate + NEW_TOKENS * floor_seconds(goal) / FIRST_PROMPT_TOKENS if rate else math.inf
 
 
-def first_answer(speed: Speed) -> float:
-    """Seconds that are expected until a first prompt was read; 0 where that is not known."""
+def first_answer(plan: Plan) -> float:
+    """Seconds that are expected until a first prompt was read; 0 where that is not known.
+
+    Nor is it of experts in system RAM by what siblings reach: the size of their batch decides, up to eight times.
+    """
+    speed = plan.speed
+    if speed is None or (in_system_ram(plan) and from_siblings(speed)):
+        return 0.0
     if speed.turns:
         return expected_seconds(speed.turns[0].first_answer)
     return 0.0 if speed.prompt is None else FIRST_PROMPT_TOKENS / expected(speed.prompt)  # records of older schemas

@@ -137,8 +137,8 @@ def test_a_habit_that_is_none_is_refused_with_the_near_one() -> None:
         usage_figures(row(), {"turns": 0})
 
 
-def planned(box: str = "hgx-b200", goal: Goal | None = None) -> tuple[Plan, Model, Box]:
-    machine, model = catalog.box_record(box), artifact_choice("kimi-k2.6", lambda _: None).model  # type: ignore[arg-type, return-value]
+def planned(box: str = "hgx-b200", goal: Goal | None = None, name: str = "kimi-k2.6") -> tuple[Plan, Model, Box]:
+    machine, model = catalog.box_record(box), artifact_choice(name, lambda _: None).model  # type: ignore[arg-type, return-value]
     return plan(machine, model, goal or Goal())[0], model, machine
 
 
@@ -157,8 +157,9 @@ def test_a_planned_curve_is_the_plans_own_speed() -> None:
 
 
 def test_what_prompts_take_is_assumed_where_no_prefill_was_measured() -> None:
-    assert planned()[0].speed.prompt is None  # type: ignore[union-attr]
-    assert "no prefill of its own was measured on such boxes" in planned_service(*planned()).notes[-1]
+    unmeasured = planned("strix-halo", Goal(engine="llama.cpp"), "gpt-oss-120b")
+    assert unmeasured[0].speed.prompt is None  # type: ignore[union-attr]
+    assert "no prefill of its own was measured on such boxes" in planned_service(*unmeasured).notes[-1]
     assert not planned_service(*planned("8x-rtx-pro-6000-server")).notes
 
 
