@@ -22,6 +22,7 @@ _ONE_PROMPT = "benchmarks/inference-throughput/"
 _PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
 _WHOLE_EXPERTS = re.compile(r"\bEP([2-9]|\d\d)")
 _BOXES = {"gb10": "dgx-spark", "none": "cpu"}
+_BATCH = re.compile(r"\bubatch (\d+)")
 _UBATCH = 2048
 """What llama-bench reads at depth 0 in these runs."""
 
@@ -88,6 +89,8 @@ def argv(row: MeasurementRow) -> list[str]:
     kv = row.kv_dtype or ""
     if kv in ("fp8", "bf16", "f16", "q8_0", "fp8_e4m3"):
         words += ["--kv-dtype", kv]
+    if batch := _BATCH.search(row.notes or ""):
+        words += ["--ubatch", batch[1]]
     if row.speculation not in (None, "none"):
         words += ["--draft", *(["--acceptance", str(row.acceptance)] if row.acceptance else [])]
     return [*words, *_system_ram(row), "--json"]

@@ -155,6 +155,8 @@ def engine_options(function: F) -> F:
         ),
         click.option(
             "--max-num-batched-tokens",
+            "--ubatch",
+            "max_num_batched_tokens",
             type=TOKENS,
             help="Tokens that the engine computes at once: fewer leave more for the KV cache.",
         ),

@@ -165,8 +165,12 @@ def plan_in_layers(case: LayerCase) -> Plan:
 
 def _placed(case: LayerCase, bands: _Bands) -> tuple[PlacementJob, tuple[DeviceLoad, ...]]:
     """Placed so that even the high ends fit: everything on the GPUs, or else the longest ubatch that spares decode."""
+    if asked := case.goal.batched_tokens:
+        case = replace(case, ubatch_tokens=asked)
     job = _job(case)
     loads = place(job, case.context_tokens, bands.high)
+    if asked:
+        return job, loads
     on_host = bool(loads[-1].expert_layers)
     if not job.gpus or not (on_host or job.experts):
         return job, loads
