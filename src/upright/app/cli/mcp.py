@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 _WIDTH = 100
 _MOST_LOG_CHARACTERS = 4_000_000
+_LONGEST_NAME, _MOST_NAMES = 1_000, 8
+"""Of a model, a box, a line of a log; and of those that are compared."""
 _WHAT_FOR = (
     "Upright plans open-weight models on GPU machines: whether a model fits, with how much context, how fast (with"
     " bands), by which engine and flags; and says why an engine's log ends as it does. Boxes and models are names of"
@@ -135,6 +137,20 @@ def _planned(model: str, box: str, users: int, context: int | None, engine: str 
     return plan_request(PlanRequest(library.artifact_choice_for(model), machine, goal))
 
 
+def _refuse_beyond_bounds(asked: dict[str, Any]) -> None:
+    """What an agent sends may be anybody's words."""
+    from upright.base.errors import UsageError
+
+    for name, given in asked.items():
+        if name == "log":
+            continue  # its end is what is read
+        if isinstance(given, list) and not 1 <= len(given) <= _MOST_NAMES:
+            raise UsageError(f"{name}: {len(given)} names; 1 to {_MOST_NAMES} are compared")
+        words = given if isinstance(given, list) else [given]
+        if any(isinstance(word, str) and len(word) > _LONGEST_NAME for word in words):
+            raise UsageError(f"{name}: a name is longer than {_LONGEST_NAME:,} characters")
+
+
 def _told_plainly(tool: Callable[P, str]) -> Callable[P, str]:
     """Without colours and control characters; an expected error is its two lines."""
 
@@ -147,6 +163,7 @@ def _told_plainly(tool: Callable[P, str]) -> Callable[P, str]:
         from upright.base.untrusted_text import escape_controls
 
         try:
+            _refuse_beyond_bounds(kwargs)
             return escape_controls(uncoloured(tool(*args, **kwargs)))
         except UprightError as error:
             raise ToolError(escape_controls(f"{error.message}\n{error.hint or ''}".strip())) from None

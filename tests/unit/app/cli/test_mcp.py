@@ -63,10 +63,16 @@ def test_what_it_cannot_answer_it_says(ask: Ask):
             ("plan", {"model": "../../etc/passwd", "box": "1x-rtx-4090"}),
             ("plan", {"model": "gpt-oss-20b", "box": "ssh:somewhere"}),
             ("render", {"model": "kimi-k2.6", "box": "1x-rtx-3090"}),
+            ("plan", {"model": "A" * 5_000, "box": "1x-rtx-4090"}),
+            ("compare", {"models": ["gpt-oss-20b"] * 9, "boxes": ["1x-rtx-4090"]}),
+            ("compare", {"models": [], "boxes": ["1x-rtx-4090"]}),
         ]
     )
     told = [answer.content[0].text for answer in answers]
     assert all(answer.is_error for answer in answers)
     assert "1x-rtx-4090" in told[0]
     assert "does not fit" in told[3]
+    assert "longer than 1,000 characters" in told[4]
+    assert "9 names; 1 to 8" in told[5]
+    assert "0 names; 1 to 8" in told[6]
     assert not [text for text in told if "Traceback" in text]
