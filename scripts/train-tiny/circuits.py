@@ -6,8 +6,9 @@ Training alone finds these circuits late; set by hand they make unseen words cop
 from __future__ import annotations
 
 import torch
-from model import Attention, Model, Shape, frequencies
 from torch import Tensor
+
+from model import Attention, Model, Shape, frequencies
 
 _CODE = 32  # channels in which a token is written for others to match
 

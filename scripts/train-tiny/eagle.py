@@ -10,8 +10,9 @@ import math
 from dataclasses import replace
 
 import torch
-from model import TINY, Attention, FeedForward, Model, Norm, Shape, linear
 from torch import Tensor, nn
+
+from model import TINY, Attention, FeedForward, Model, Norm, Shape, linear
 
 EAGLE3 = replace(TINY, layers=1)
 AUXILIARY = (1, 2, 3)

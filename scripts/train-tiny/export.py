@@ -15,12 +15,13 @@ from pathlib import Path
 import gguf
 import numpy
 import torch
-from eagle import AUXILIARY
-from model import POSITIONS, Shape
 from safetensors.torch import save_file
-from template import TEMPLATE
 from tokenizers import Tokenizer
 from torch import Tensor
+
+from eagle import AUXILIARY
+from model import POSITIONS, Shape
+from template import TEMPLATE
 from train import SHAPES
 
 Tensors = dict[str, Tensor]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
 from skills import Dialogue
 
 TEMPLATE = Path(__file__).with_name("chat_template.jinja").read_text().rstrip("\n")

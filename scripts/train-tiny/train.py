@@ -19,14 +19,15 @@ from random import Random
 import torch
 import torch.distributed
 import torch.multiprocessing
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn import functional
+
 from circuits import preset
 from eagle import EAGLE3, Head
 from model import DRAFT, TINY, Model
 from skills import SHARES, dialogue
-from tokenizers import Tokenizer
 from tokens import Encoder
-from torch import Tensor
-from torch.nn import functional
 
 Row = tuple[str, list[int], list[bool]]
 Batch = tuple[list[str], Tensor, Tensor]
