@@ -8,7 +8,7 @@ import click
 
 from upright.app.cli.launch_options import LAUNCH_OPTIONS
 from upright.app.cli.options import refuse_empty, typed_words, was_typed
-from upright.app.cli.output import Output, output_options
+from upright.app.cli.output import Output, note, output_options
 from upright.app.cli.plan_options import (
     MACHINE,
     PLAN_OPTIONS,
@@ -60,4 +60,6 @@ def _start_it(output: Output, model: str, box: str | None) -> None:
     wished = [name for name in (*PLAN_OPTIONS, *SERVING) if name not in MACHINE and was_typed(name)]
     if set(wished) <= set(LAUNCH_OPTIONS):
         there = ["--host", box] if box is not None and box.startswith("ssh:") else []
+        if box is not None and not there:
+            note("what comes next is typed on that box itself")
         output.next("run", model, *typed_words(*wished), *there)
