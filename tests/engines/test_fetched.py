@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,3 +79,30 @@ def test_a_plan_that_says_no_fetches_nothing(upright: Upright, environment: dict
     assert done.stderr.splitlines()[:3] == ["reading tiny/kimi:Q8_0", "probing this machine", "planning"]
     assert done.stderr.splitlines()[3].startswith("next: upright plan")
     assert not (tmp_path / "hf").exists()
+
+
+def test_a_recipe_for_another_box_finds_what_was_fetched(
+    upright: Upright, environment: dict[str, str], hub: LoopbackHub, tmp_path: Path
+) -> None:
+    """What is pasted there names the repository; the hub cache is the one that `upright fetch` fills."""
+    assert upright("fetch", "tiny/kimi:Q8_0", **environment).returncode == 0
+    port = free_port()
+    made = upright(
+        "render", "tiny/kimi:Q8_0", "--box", "1x-rtx-4090", "--context", "1k", "--port", str(port), **environment
+    )
+    assert "\n  --hf-repo tiny/kimi:Q8_0 \\\n" in made.stdout, made.stderr
+    sent = hub.weight_bytes_sent
+    kept = {**environment, "HOME": str(tmp_path), "LLAMA_ARG_OFFLINE": "1", "LLAMA_ARG_THREADS": "1"}
+    log = tmp_path / "server.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(["bash", "-c", made.stdout], env=kept, stdout=output, stderr=output, process_group=0)
+    try:
+        deadline = time.monotonic() + 60
+        while b"listening on http" not in log.read_bytes():
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+    assert hub.weight_bytes_sent == sent

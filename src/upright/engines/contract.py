@@ -75,6 +75,10 @@ class Engine(ABC):
     """Its bare command."""
     where_from: ClassVar[str]
     """What to tell a person who does not have it."""
+    fetches_builds: ClassVar[bool] = False
+    """Whether its command may name OWNER/REPO:QUANT of the hub in place of a GGUF that is here."""
+    offline_variable: ClassVar[str] = "HF_HUB_OFFLINE"
+    """Set to 1 it keeps to what the hub cache holds."""
     standing: ClassVar[int] = LAST
     """Which comes first of several plans of which nothing better is known: the lower one."""
     standing_hybrid: ClassVar[int | None] = None

@@ -36,6 +36,8 @@ class LlamaCpp(Engine):
     runs_on = ("nvidia", "amd", "apple", "intel")
     cache_types = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
     program = "llama-server"
+    fetches_builds = True
+    offline_variable = "LLAMA_ARG_OFFLINE"
     where_from = "Debian's llama.cpp-tools, Homebrew's llama.cpp, or https://github.com/ggml-org/llama.cpp/releases"
     standing = 1
     # ik_llama.cpp is faster at prefill and decode with experts offloaded to CPU (20.9 against 15.4 tok/s, 2026-04).

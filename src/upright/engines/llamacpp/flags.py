@@ -56,8 +56,13 @@ FLAGS: Flags = LlamaCppFlags()
 
 def address_settings(case: FlagCase) -> tuple[Setting, ...]:
     serving = case.serving
+    fetched = serving.model_path == case.model.source
     return (
-        Setting(name="--model", value=serving.model_path, reason=model_settings.artifact_words(case)),
+        Setting(
+            name="--hf-repo" if fetched else "--model",
+            value=serving.model_path,
+            reason=model_settings.artifact_words(case),
+        ),
         Setting(name="--alias", value=serving.served_name, reason="the name that clients use"),
         Setting(name="--host", value=serving.host, reason="bind loopback unless told otherwise"),
         Setting(name="--port", value=str(serving.port), reason="port of the OpenAI-compatible API"),
@@ -170,10 +175,15 @@ def chat_settings(case: FlagCase) -> Iterator[Setting]:
 
 def shared_notes(case: FlagCase) -> Iterator[str]:
     yield from dialects.template_notes(case)
-    if case.serving.model_path.startswith(UNKNOWN_FOLDER):
+    if case.serving.model_path == case.model.source:
+        yield (
+            "llama-server fetches the weights itself, into the hub cache; "
+            f"`upright fetch {case.model.source}` fills it too, goes on where it was cut, and checks what came."
+        )
+    elif case.serving.model_path.startswith(UNKNOWN_FOLDER):
         yield (
             f"Where the weights are is not known: `upright fetch {case.model.source}` brings them and prints the path; "
-            f"say it with --model-path, or write it in place of {case.serving.model_path}."
+            f"say it with --model-path, or as MODEL_PATH."
         )
     if case.serving.vision and case.model.architecture.vision:
         yield "Images need the projector file (--mmproj), which no plan counts yet: served as text only."
@@ -198,7 +208,10 @@ def _habits(case: FlagCase) -> Iterator[Setting]:
     if not case.serving.prefix_caching:
         yield model_settings.without_prefix_cache("--no-cache-prompt", SERVER_README)
     yield Setting(name="--no-webui", reason="an endpoint for clients; no page that asks for the key")
-    yield Setting(name="--offline", reason="the engine fetches nothing behind your back", source=SERVER_README)
+    if case.serving.model_path != case.model.source:
+        yield Setting(name="--offline", reason="the engine fetches nothing behind your back", source=SERVER_README)
+    else:
+        yield Setting(name="--no-mmproj", reason="no plan counts the projector, which it would fetch too")
     if case.box.gpus and "--fit" in case.accepted:
         yield Setting(
             name="--fit", value="off", reason="the plan decided what goes where", source="llama.cpp b11669 --help"

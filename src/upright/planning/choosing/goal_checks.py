@@ -42,7 +42,9 @@ def check_goal(goal: Goal) -> None:
     if goal.memory_fraction is not None and not 0.05 <= goal.memory_fraction <= 1:
         raise UsageError("--gpu-memory-utilization is a share of the GPU: 0.05 to 1", hint="0.90 is a safe start")
     if goal.batched_tokens is not None and goal.batched_tokens < LEAST_BATCHED:
-        raise UsageError(f"--max-num-batched-tokens (--ubatch) is {LEAST_BATCHED} at least", hint="2,048 is a small batch")
+        raise UsageError(
+            f"--max-num-batched-tokens (--ubatch) is {LEAST_BATCHED} at least", hint="2,048 is a small batch"
+        )
     if goal.sequences is not None and goal.sequences < goal.users:
         raise UsageError(
             f"{goal.users} users cannot be served by {goal.sequences} sequences", hint=f"--max-num-seqs {goal.users}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED_VALUE, Recipe, Setting
+from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, PASSED_VALUE, UNKNOWN_FOLDER, Recipe, Setting
 from upright.planning.rendering.container import HUB_MOUNT, container_of
 from upright.planning.rendering.quoting import shell_path, shell_word, volume_source
 from upright.planning.rendering.run_options import RunPaths, run_options
@@ -82,4 +82,6 @@ def _variable(setting: Setting) -> str:
 def _value(given: str) -> str:
     if given in (KEY_FILE, KEY_CONFIG):
         return _KEY_FILE if given == KEY_FILE else _CONFIG
+    if given.startswith(UNKNOWN_FOLDER):
+        return '"${MODEL_PATH:?the first file of the weights, by its path}"'
     return shell_path(given) if given.startswith("~") else shell_word(given)

@@ -13,6 +13,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from upright.base.errors import UsageError
+from upright.engines import engine_named
+from upright.engines.contract import Engine
 from upright.facts.records.recipe import KEY, KEY_CONFIG, KEY_FILE, Recipe, Setting
 from upright.planning.rendering.quoting import one_line
 from upright.planning.rendering.writable import program_inside
@@ -181,9 +183,13 @@ def _folders(recipe: Recipe) -> tuple[Setting, ...]:
                 reason="a model's own code is copied before it is run, and the mounted folder is read-only",
                 source="transformers, utils/hub.py: HF_MODULES_CACHE is HF_HOME/modules unless set",
             ),
-            Setting(name="HF_HUB_OFFLINE", value="1", reason="nothing is fetched behind your back"),
+            Setting(name=_offline(recipe.engine), value="1", reason="nothing is fetched behind your back"),
         ]
     return tuple(variables)
+
+
+def _offline(engine: str) -> str:
+    return engine_named(engine).offline_variable if engine != ROUTER else Engine.offline_variable
 
 
 def _inside(setting: Setting, recipe: Recipe, path: str, reached: str) -> Setting:

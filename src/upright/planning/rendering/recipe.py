@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from upright.facts.catalog.recorded_flags import recorded_versions
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
-from upright.facts.records.recipe import PASSED_VALUE, Recipe, Runtime, Setting
+from upright.facts.records.recipe import PASSED_VALUE, UNKNOWN_FOLDER, Recipe, Runtime, Setting
 from upright.planning.rendering.image import (
     SM12_CACHE_PATCH,
     Image,
@@ -30,6 +31,7 @@ from upright.planning.rendering.image import (
 )
 
 LOOPBACK = "127.0.0.1"
+_BUILD = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}:[\w.-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,9 @@ def render(
     row = image.row if image else None
     if row is not None:
         version = plan.engine_version or row.version
+    runtime: Runtime = "docker" if named and wishes.runtime == "process" else wishes.runtime
+    if runtime == "process" and engine.fetches_builds and model_path.startswith(UNKNOWN_FOLDER):
+        model_path = model.source if _BUILD.fullmatch(model.source) else model_path
     serving = Serving(
         model_path=model_path,
         served_name=wishes.served_name or model.name,
@@ -99,7 +104,7 @@ def render(
         engine_version=version,
         engine_commit=row.commit if row else None,
         circumstances=circumstances(model, box, named, (SM12_CACHE_PATCH,) if serving.patched else ()),
-        runtime="docker" if named and wishes.runtime == "process" else wishes.runtime,
+        runtime=runtime,
         program=install.program if install else engine.program,
         installed=install is not None,
         image=image.reference if image else None,

@@ -104,11 +104,14 @@ def test_wrong_words_are_met_kindly(upright: Upright):
 
 
 GGUF = ("kimi-k2.6", "--box", "8x-h100")
+OF_A_FILE = (*GGUF, "--engine", "ik_llama.cpp")
 
 
 def test_a_gguf_that_nobody_read_has_no_invented_name():
     done = typed(render, *GGUF, "--to", "shell")
     assert "upright fetch unsloth/Kimi-K2.6-GGUF:UD-Q8_K_XL" in done.stderr
+    assert "--hf-repo unsloth/Kimi-K2.6-GGUF:UD-Q8_K_XL" in done.stdout
+    assert "--offline" not in done.stdout
     assert "00001" not in done.stdout
     assert "was read" not in done.stdout
     assert "named below" not in done.stdout
@@ -121,7 +124,7 @@ def test_a_gguf_that_nobody_read_has_no_invented_name():
 @pytest.mark.parametrize("to", ["shell", "docker"])
 def test_a_script_asks_for_the_weights_that_it_cannot_name(tmp_path: Path, to: str):
     file = tmp_path / "start.sh"
-    file.write_text(typed(render, *GGUF, "--to", to).stdout)
+    file.write_text(typed(render, *OF_A_FILE, "--to", to).stdout)
     run = partial(subprocess.run, ["/bin/bash", str(file)], capture_output=True, text=True, timeout=10, check=False)
     elsewhere = {"PATH": "/nowhere", "HOME": str(tmp_path), "IMAGE": "x"}
     assert "MODEL_PATH: name the first file of the weights" in run(env=elsewhere).stderr
@@ -142,7 +145,7 @@ def test_a_name_that_was_read_is_kept_whatever_is_in_it(tmp_path: Path):
     )
     path = named_path(model.model_copy(update={"files": (part,)}))
     assert path == "/path/to/the/weights/a$(touch x)}-00001-of-00002.gguf"
-    script = typed(render, *GGUF, "--to", "shell", "--model-path", path).stdout
+    script = typed(render, *OF_A_FILE, "--to", "shell", "--model-path", path).stdout
     line = next(line for line in script.splitlines() if line.startswith("MODEL_PATH="))
     done = subprocess.run(
         ["/bin/bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=10, check=False
