@@ -393,6 +393,31 @@ def test_a_limit_of_the_shell_is_told_apart_from_memory_that_is_short(recipe: Re
     assert "host-memory-refused" in [each.code for each in found.findings]
 
 
+def test_a_disk_that_is_full_is_told_by_name(recipe: Recipe, directory: DeploymentDir, small_disk: Path):
+    """A slot that cannot be saved; the deployment stands, and its log says what was refused."""
+    launch(changed(recipe, "--slot-save-path", f"{small_disk}/"), directory)
+    client = httpx2.Client(base_url=recipe.base_url, headers={"Authorization": f"Bearer {directory.key()}"}, timeout=60)
+    prompt = "hello world " * 30
+    client.post("/completion", json={"prompt": prompt, "n_predict": 4, "id_slot": 0})
+    assert client.post("/slots/0?action=save", json={"filename": "a.bin"}).status_code == 500
+    stop(directory)
+    found = diagnose_deployment(directory, LocalHost())
+    assert "no-space-left" in [each.code for each in found.findings], found.excerpt
+
+
+def test_a_cgroup_of_its_own_that_was_too_small_is_told_by_name(
+    recipe: Recipe, directory: DeploymentDir, memory_cgroup: Path
+):
+    """Its limit is below the machine's, its log just ends, and nothing is said to whoever started it."""
+    large = changed(recipe, "--ctx-size", "800000").model_copy(update={"context_tokens": 800_000})
+    inside = directory.path / "llama-server"
+    inside.write_text(f'#!/bin/sh\necho $$ >{memory_cgroup}/cgroup.procs\nexec "{recipe.program}" "$@"\n')
+    inside.chmod(0o755)
+    with pytest.raises(LaunchError):
+        launch(large.model_copy(update={"program": str(inside)}), directory)
+    assert first(diagnose_deployment(directory, LocalHost()))[:2] == ("host-killed-for-memory", "lower_flag")
+
+
 def proof_of(directory: DeploymentDir) -> Evidence:
     """As `prove` writes it down of a deployment."""
     recipe = directory.read(Recipe)
@@ -437,26 +462,31 @@ def test_what_only_a_person_can_do_ends_the_healing(recipe: Recipe, directory: D
     assert healed.deployment is None
 
 
-def test_the_kernel_kills_it_for_memory(llama_server: Path, tiny_model: Path, tmp_path: Path):
-    """In a memory cgroup of its own the process is killed, its log just ends, and the machine says why."""
-    from upright.serving.diagnose import machine
-
-    group = Path("/sys/fs/cgroup/memory/upright-test")
+@pytest.fixture
+def memory_cgroup(tmp_path: Path) -> Iterator[Path]:
+    """One of 48 MiB."""
+    group = Path("/sys/fs/cgroup/memory") / f"upright-{tmp_path.name}"
     try:
         group.mkdir(exist_ok=True)
         (group / "memory.limit_in_bytes").write_text(str(48 * MIB))
     except OSError:
         pytest.skip("no right to make a memory cgroup here")
+    yield group
+    group.rmdir()
+
+
+def test_the_kernel_kills_it_for_memory(llama_server: Path, tiny_model: Path, tmp_path: Path, memory_cgroup: Path):
+    """In a memory cgroup of its own the process is killed, its log just ends, and the machine says why."""
+    from upright.serving.diagnose import machine
+
     since = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
     log = tmp_path / "engine.log"
-    script = (
-        f'echo $$ >{group}/cgroup.procs; exec "{llama_server}" -m "{tiny_model}" -c 800000 -np 1 --port {free_port()}'
-    )
+    run = f'"{llama_server}" -m "{tiny_model}" -c 800000 -np 1 --port {free_port()}'
+    script = f"echo $$ >{memory_cgroup}/cgroup.procs; exec {run}"
     with log.open("wb") as out:
         engine = subprocess.Popen(["sh", "-c", script], stdout=out, stderr=out)
         code = engine.wait(60)
     said = machine.ask_machine(LocalHost(), machine.RunQuestion(since=since, pids=(engine.pid,)))
-    group.rmdir()
     assert code == -9
     found = diagnose_file(log, around=LogContext(engine="llama.cpp", exit_code=code, failed=True, machine=said))
     assert first(found)[:2] == ("host-killed-for-memory", "lower_flag")

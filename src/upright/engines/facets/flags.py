@@ -25,6 +25,8 @@ class Serving(NamedTuple):
     served_name: str
     host: str
     port: int
+    from_hub: bool = False
+    """model_path is OWNER/REPO:QUANT, and the engine brings it."""
     vision: bool = False
     """Serve images too; the safe start is text only."""
     prefix_caching: bool = True

@@ -56,10 +56,9 @@ FLAGS: Flags = LlamaCppFlags()
 
 def address_settings(case: FlagCase) -> tuple[Setting, ...]:
     serving = case.serving
-    fetched = serving.model_path == case.model.source
     return (
         Setting(
-            name="--hf-repo" if fetched else "--model",
+            name="--hf-repo" if serving.from_hub else "--model",
             value=serving.model_path,
             reason=model_settings.artifact_words(case),
         ),
@@ -175,7 +174,7 @@ def chat_settings(case: FlagCase) -> Iterator[Setting]:
 
 def shared_notes(case: FlagCase) -> Iterator[str]:
     yield from dialects.template_notes(case)
-    if case.serving.model_path == case.model.source:
+    if case.serving.from_hub:
         yield (
             "llama-server fetches the weights itself, into the hub cache; "
             f"`upright fetch {case.model.source}` fills it too, goes on where it was cut, and checks what came."
@@ -208,7 +207,7 @@ def _habits(case: FlagCase) -> Iterator[Setting]:
     if not case.serving.prefix_caching:
         yield model_settings.without_prefix_cache("--no-cache-prompt", SERVER_README)
     yield Setting(name="--no-webui", reason="an endpoint for clients; no page that asks for the key")
-    if case.serving.model_path != case.model.source:
+    if not case.serving.from_hub:
         yield Setting(name="--offline", reason="the engine fetches nothing behind your back", source=SERVER_README)
     else:
         yield Setting(name="--no-mmproj", reason="no plan counts the projector, which it would fetch too")

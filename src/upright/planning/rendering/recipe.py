@@ -76,10 +76,16 @@ def render(
     if row is not None:
         version = plan.engine_version or row.version
     runtime: Runtime = "docker" if named and wishes.runtime == "process" else wishes.runtime
-    if runtime == "process" and engine.fetches_builds and model_path.startswith(UNKNOWN_FOLDER):
-        model_path = model.source if _BUILD.fullmatch(model.source) else model_path
+    from_hub = (
+        runtime == "process"
+        and engine.fetches_builds
+        and model_path.startswith(UNKNOWN_FOLDER)
+        and _BUILD.fullmatch(model.source) is not None
+    )
+    model_path = model.source if from_hub else model_path
     serving = Serving(
         model_path=model_path,
+        from_hub=from_hub,
         served_name=wishes.served_name or model.name,
         host=wishes.host,
         port=port,

@@ -121,6 +121,12 @@ def test_a_gguf_that_nobody_read_has_no_invented_name():
     assert "upright fetch" not in named.stderr
 
 
+def test_a_file_that_is_here_is_named_by_its_path(tiny_model: Path):
+    done = typed(render, str(tiny_model), "--box", "1x-rtx-4090", "--context", "1k")
+    assert f"--model {tiny_model}" in done.stdout
+    assert "--hf-repo" not in done.stdout
+
+
 @pytest.mark.parametrize("to", ["shell", "docker"])
 def test_a_script_asks_for_the_weights_that_it_cannot_name(tmp_path: Path, to: str):
     file = tmp_path / "start.sh"
