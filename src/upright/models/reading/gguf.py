@@ -46,6 +46,8 @@ class GgmlType:
     """Bytes a row has beside its blocks: many types of ik_llama.cpp keep a scale there."""
     ik_only: bool
     """Mainline llama.cpp refuses the file."""
+    gpu_kernels: bool = True
+    """A GPU multiplies by it."""
     instead: str | None = None
     """What a quantiser stores where a row is not a whole number of blocks."""
 

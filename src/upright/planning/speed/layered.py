@@ -96,7 +96,7 @@ def layered_prompt(
     if case.silicon is None or (case.host.slot is None and case.host_layers):
         return None
     work = case.work
-    if case.host_layers and not _uploads(work, kernels, min(tokens, ubatch)):
+    if case.host_layers and (work.for_processors or not _uploads(work, kernels, min(tokens, ubatch))):
         return None
     away = case.host_layers / case.expert_layers if case.expert_layers else 0.0
     in_memory = work.experts * work.expert_bytes * away

@@ -9,6 +9,7 @@ import math
 from functools import cache
 from typing import NamedTuple, TypeGuard
 
+from upright.facts import catalog
 from upright.facts.records.model import (
     Architecture,
     CompressedAttention,
@@ -95,6 +96,8 @@ class Work(NamedTuple):
     """Of an indexer under DCP: ids and scores of a token's top-k, found in each rank's shard and sent round."""
     whole_experts: bool = False
     """Whether each expert lies on one rank: the busiest rank decides how long they take."""
+    for_processors: bool = False
+    """Whether routed experts are stored in a type that no GPU multiplies by, such as rows interleaved (`Q4_K_R4`)."""
 
 
 def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = True) -> Work:
@@ -131,6 +134,7 @@ def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = Tr
         recurrent_layers=sum(kind.layers for kind in shape.attention if _recurrent(kind)),
         selected_bytes=max((_selected_bytes(kind) for kind in shape.attention), default=0),
         whole_experts=parallel.expert,
+        for_processors=_for_processors(model),
     )
 
 
@@ -142,6 +146,15 @@ def _dense(shape: Architecture) -> Architecture:
     unindexed = {"indexer_head_dim": None, "indexer_top_k": None}
     kinds = tuple(kind.model_copy(update=unindexed) if _indexed(kind) else kind for kind in shape.attention)
     return shape.model_copy(update={"attention": kinds})
+
+
+def _for_processors(model: Model) -> bool:
+    """By the tensors' types, or of a file that is known by name by the type that it is called after."""
+    if model.format != "gguf":
+        return False
+    stored = {line.dtype for line in model.weights if line.group == "routed_experts"}
+    named = {*stored, model.source.rpartition(":")[2].upper()}
+    return any(row.name in named for row in catalog.ggml_types() if not row.gpu_kernels)
 
 
 def _fp4_experts(model: Model) -> bool:

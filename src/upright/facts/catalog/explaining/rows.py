@@ -305,6 +305,8 @@ def _ggml_type(row: GgmlTypeRow) -> dict[str, Any]:
     if row.row_bytes:
         size += f", and {row.row_bytes} a row"
     who = "Only ik_llama.cpp loads it; mainline llama.cpp refuses the file." if row.ik_only else "Both engines load it."
+    if not row.gpu_kernels:
+        who += " No GPU multiplies by it: in system RAM such experts are the processor's, while a prompt is read too."
     return {
         "kind": "GGUF type", "what": f"Stores weights at {row.bits_per_weight:g} bits: {size}. {who}",
         "matters": "A file's size follows from its types: weights times bits, row by row.",

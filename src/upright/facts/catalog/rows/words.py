@@ -42,6 +42,8 @@ class GgmlTypeRow(Row):
     """Bytes a row beyond its blocks."""
     ik_only: bool
     """Whether only ik_llama.cpp loads it."""
+    gpu_kernels: bool = True
+    """Whether a GPU multiplies by it; else the processor does, whatever the batch."""
     instead: str | None = None
     """What is stored where a row is not a whole number of its blocks."""
 
