@@ -17,6 +17,7 @@ from upright.facts.records.recipe import Setting
 PCIE_ALL_REDUCE = "pcie-allreduce"
 """The patch that brings an all-reduce of its own over PCIe."""
 _NCCL = "NCCL environment variables, NCCL_P2P_LEVEL: levels are words; integers differ between its own documents"
+_CUDA_VARIABLES = "CUDA programming guide, environment variables"
 _NO_PEERS = "local-inference-lab/rtx6kpro optimization/nccl-tuning.md: boxes without peer access"
 # The way that nvidia-smi names -> the level up to which NCCL must allow peer access.
 _LEVELS = {"PIX": "PIX", "PXB": "PXB", "PHB": "PHB", "NODE": "SYS", "SYS": "SYS"}
@@ -50,6 +51,30 @@ def over_pcie(plan: Plan, box: Box) -> bool:
         return False
     links = _links(box, used)
     return not any(link.fabric for link in links) if links else is_sm12(box)
+
+
+def shown_gpus(plan: Plan, box: Box) -> tuple[Setting, ...]:
+    """Of GPUs of several kinds: in which order they are counted, and which of them the engine sees."""
+    if not plan.gpus:
+        return ()
+    probed = box.basis == "probed"
+    order = Setting(
+        name="CUDA_DEVICE_ORDER",
+        value="PCI_BUS_ID" if probed else "FASTEST_FIRST",
+        reason="GPUs of several kinds, numbered as nvidia-smi numbers them"
+        if probed
+        else "GPUs of several kinds, the fastest first: nobody looked in which slots they are",
+        source=_CUDA_VARIABLES,
+    )
+    if len(plan.gpus) == len(box.gpus):
+        return (order,)
+    shown = Setting(
+        name="CUDA_VISIBLE_DEVICES",
+        value=",".join(map(str, plan.gpus)),
+        reason="the GPUs that the plan uses; the others stay idle",
+        source=_CUDA_VARIABLES,
+    )
+    return order, shown
 
 
 def dense_mla(model: Model) -> bool:

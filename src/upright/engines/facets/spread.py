@@ -69,6 +69,8 @@ class Ranks(NamedTuple):
     """Whether its ranks of tensor parallelism count those of all replicas of attention; None if it has no replicas."""
     host_experts: HostExperts | None = None
     """None if every expert lies on the GPUs."""
+    uneven_stages: str | None = None
+    """The variable that says how many layers each pipeline stage has; None if stages are even."""
 
 
 class Layers(NamedTuple):

@@ -104,6 +104,7 @@ def offload_settings(case: FlagCase) -> Iterator[Setting]:
         if elsewhere
         else "every layer on the GPUs: all of them fit",
     )
+    yield from _layer_split(case.plan)
     yield Setting(name="--flash-attn", value="on", reason="takes a value in both forks now; bare it eats the next word")
     if case.plan.ubatch_tokens:
         batch = max(2048, 2 * case.plan.ubatch_tokens)
@@ -129,6 +130,20 @@ def offload_settings(case: FlagCase) -> Iterator[Setting]:
             reason="the other routed experts, offloaded to CPU; the first pattern that matches wins: this one is last",
             source=LOCAL_RUN,
         )
+
+
+def _layer_split(plan: Plan) -> Iterator[Setting]:
+    """On GPUs of several kinds: whole layers, so many on each as the plan counted; the output matrix is one more."""
+    if len(plan.layer_places) < 2:
+        return
+    *before, last = (place.layers for place in plan.layer_places)
+    yield Setting(name="--split-mode", value="layer", reason="whole layers on each GPU: cards need not be alike")
+    yield Setting(
+        name="--tensor-split",
+        value=",".join(map(str, (*before, last + 1))),
+        reason="layers of each GPU, as the plan placed them, and one for the output matrix on the last",
+        source="llama.cpp src/llama-model.cpp, load_tensors",
+    )
 
 
 def thread_settings(case: FlagCase) -> Iterator[Setting]:

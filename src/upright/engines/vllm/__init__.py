@@ -38,7 +38,7 @@ class Vllm(Engine):
     http = Http(
         "/health", "/metrics", metrics_guarded=False, key_way="environment", owner="vllm", reads_x_api_key=False
     )
-    spread = Ranks(vision="divided", sharing=always(), replicas_in_ranks=False)
+    spread = Ranks(vision="divided", sharing=always(), replicas_in_ranks=False, uneven_stages="VLLM_PP_LAYER_PARTITION")
     releases = Releases(RELEASE, image=lambda version: f"vllm/vllm-openai:v{version.partition('+')[0]}")
 
     constrained_by: ClassVar[Mapping[str, str]] = {

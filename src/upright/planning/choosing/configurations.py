@@ -24,6 +24,7 @@ from upright.planning.choosing.goal_checks import (
     rank_objections,
     sparse_mla,
 )
+from upright.planning.choosing.gpu_selections import best_selections
 from upright.planning.choosing.unknown import (
     incomplete_objection,
     known_by_name_note,
@@ -38,6 +39,7 @@ from upright.planning.placement.cpu import CpuCase, cpu_build, plan_on_cpu
 from upright.planning.placement.devices import HOST, NO_GPU, gpus, same_kind
 from upright.planning.placement.engine_support import engines_for, ranks_of
 from upright.planning.placement.ranks import RankCase, plan_on_ranks
+from upright.planning.placement.unequal_gpus import one_capability
 from upright.planning.speed.assumed_bandwidth import ram_note
 from upright.planning.speed.expected import expected_speed
 from upright.planning.speed.predict import Unknown, image_patches, known_image, speed_constants
@@ -78,9 +80,24 @@ class Configurations:
         self._measured = measured
         self._box_reference = box.reference
         self._references: dict[str, str] = {}
+        self._shown: tuple[int, ...] = ()
+        self._selections: dict[tuple[int, ...], Configurations] = {}
 
     def of(self, model: Model, goal: Goal) -> list[Plan]:
-        return [self._finished(candidate, model, goal) for candidate in self._plans(model, goal)]
+        if not self._shown and self._box.mixed and goal.nodes == 1:
+            return best_selections(self._box, goal, lambda chosen: self._with_only(chosen).of(model, goal))
+        return [
+            self._finished(candidate.model_copy(update={"gpus": self._shown}), model, goal)
+            for candidate in self._plans(model, goal)
+        ]
+
+    def _with_only(self, shown: tuple[int, ...]) -> Configurations:
+        """As an engine plans that is shown these GPUs alone."""
+        if shown not in self._selections:
+            alone = Configurations(self._box.with_only(shown), self._verdicts, self._measured)
+            alone._shown, alone._box_reference, alone._references = shown, self._box_reference, self._references
+            self._selections[shown] = alone
+        return self._selections[shown]
 
     def _plans(self, model: Model, goal: Goal) -> Iterator[Plan]:
         context = goal.context_tokens or start_context(model, goal.use)
@@ -195,6 +212,9 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         yield plan_on_cpu(case)
         return
     same = same_kind(devices)
+    stages = Parallel(pipeline=len(devices))
+    asked = (goal.tensor_parallel in (None, 1), goal.pipeline_parallel in (None, len(devices)), not goal.data_parallel)
+    by_stages = not same and ranks.uneven_stages is not None and one_capability(box) and all(asked)
     layouts = [
         [
             spread.model_copy(update={"decode_context": sharing})
@@ -202,7 +222,9 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         ]
         for spread in engine_constraints.parallel_layouts(rules, len(devices), dtype)
     ]
-    if ranks.replicas_in_ranks is not None and (
+    if by_stages:
+        layouts = [[stages]]
+    elif ranks.replicas_in_ranks is not None and (
         replicated := engine_constraints.replicated_attention(model, goal, len(devices))
     ):
         layouts.append([replicated])
@@ -211,7 +233,9 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         spread = layout[0]
         if fitting and spread.ranks > layouts[0][0].ranks:
             break
-        problems = tuple(rank_objections(model, goal, engine, ranks, version, len(devices), spread, same=same))
+        problems = tuple(
+            rank_objections(model, goal, engine, ranks, version, len(devices), spread, same=same or by_stages)
+        )
         used = devices[: spread.ranks] or (NO_GPU,)
         fraction, why = fractions.choose(share, goal.memory_fraction, used[0], spread.tensor * spread.data)
         if goal.memory_fraction is None:

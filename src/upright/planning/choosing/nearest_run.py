@@ -107,7 +107,7 @@ def ranks_of_run(seen: PublishedRate) -> tuple[int, int]:
 
 def _runs_on(box: Box, models: frozenset[str] | None) -> Iterator[PublishedRate]:
     own = catalog.find("gpus", box.gpus[0].row) if box.gpus and box.gpus[0].row else None
-    if not isinstance(own, GpuRow):
+    if not isinstance(own, GpuRow) or box.mixed:
         return
 
     @cache

@@ -60,7 +60,7 @@ class Way:
 
     def __init__(self, plan: Plan, artifact: Model, box: Box, fidelity: Fidelity) -> None:
         self.plan, self.artifact, self.fidelity = plan, artifact, fidelity
-        self._box = box
+        self._box, self._shown = box, plan.box_in_use(box)
 
     @cached_property
     def order(self) -> tuple[object, ...]:
@@ -118,18 +118,18 @@ class Way:
     @property
     def emulated(self) -> bool:
         """NVFP4 on GPUs before Blackwell or of AMD, which cannot multiply it: weights are unpacked for every step."""
-        capability = next((gpu.compute_capability for gpu in self._box.gpus if gpu.compute_capability), None)
+        capability = next((gpu.compute_capability for gpu in self._shown.gpus if gpu.compute_capability), None)
         stored = (self.artifact.quantisation or "").upper()
         return "NVFP4" in stored and capability is not None and not in_range(capability, _WITH_NVFP4)
 
     @cached_property
     def fitted_here(self) -> bool:
         """Whether runs on this GPU are among those that the constants of its speed were fitted on."""
-        speed, gpu = self.plan.speed, next((gpu.row for gpu in self._box.gpus), None)
-        if speed is None or gpu is None:
+        speed, gpus = self.plan.speed, {gpu.row for gpu in self._shown.gpus}
+        if speed is None or not gpus or None in gpus:
             return False
         home = speed_row(speed.row).home
-        return speed.basis == "measured" or (home is not None and gpu in home.gpus)
+        return speed.basis == "measured" or (home is not None and gpus <= set(home.gpus))
 
     @cached_property
     def tie(self) -> tuple[object, ...]:

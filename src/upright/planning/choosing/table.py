@@ -256,6 +256,8 @@ def _beside_replicas(best: Way, of_one_box: Sequence[Way]) -> Plan:
 
 
 def _can_grow(box: Box) -> bool:
-    """Whether more of the same GPU could be put in: not where there is none, or where it is soldered to the memory."""
+    """Whether more of the same GPU could be put in: not where there is none, or where it is soldered to the memory, or
+    where it is not said which of several kinds.
+    """
     devices = gpus(box)
-    return bool(devices) and not any(device.unified for device in devices)
+    return bool(devices) and not box.mixed and not any(device.unified for device in devices)

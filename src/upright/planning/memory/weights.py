@@ -80,12 +80,13 @@ def rank_weights(
     draft: bool = False,
     whole_experts: bool = False,
     padded: bool = False,
+    layer_counts: Sequence[int] = (),
 ) -> tuple[RankWeights, ...]:
     """One entry for each pipeline stage; all ranks of a stage hold the same number of bytes.
 
     Replicas of attention (`data`) hold all of it each, and divide the routed experts among them.
     """
-    stages = stage_layers(model.architecture.layers, pipeline)
+    stages = stage_layers(model.architecture.layers, pipeline, layer_counts)
     return tuple(
         _stage(
             model, layers, tensor, data, first=index == 0, last=index == pipeline - 1, vision=vision, draft=draft
@@ -118,13 +119,20 @@ def tied(model: Model) -> bool:
     return not any(line.group == "output" for line in model.weights)
 
 
-def stage_layers(layers: int, stages: int) -> tuple[range, ...]:
-    """vLLM's split: even, what is left over goes to the stages before the last (vllm/distributed/utils.py)."""
+def stage_layers(layers: int, stages: int, counts: Sequence[int] = ()) -> tuple[range, ...]:
+    """Of so many layers each; without counts vLLM's split: even, what is left over goes to the stages before the last
+    (vllm/distributed/utils.py).
+    """
+    counts = list(counts) or _even(layers, stages)
+    starts = [sum(counts[:index]) for index in range(stages)]
+    return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
+
+
+def _even(layers: int, stages: int) -> list[int]:
     counts = [layers // stages] * stages
     for back in range(2, layers % stages + 2):
         counts[-back] += 1
-    starts = [sum(counts[:index]) for index in range(stages)]
-    return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
+    return counts
 
 
 def replicated_share(architecture: Architecture, tensor: int) -> Fraction:

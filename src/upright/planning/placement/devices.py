@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
-from upright.base.units import GIB, format_memory
+from upright.base.units import GB, GIB, format_memory
 from upright.facts import catalog
 from upright.facts.catalog.rows.hardware import GpuRow
 from upright.facts.records.base import Basis, Figure
@@ -38,6 +38,8 @@ class Device(NamedTuple):
     basis: Basis
     unified: bool = False
     """The GPU has no memory of its own."""
+    bytes_per_second: float = 0.0
+    """Bandwidth of its memory; 0 if not known."""
 
 
 NO_GPU = Device(name="gpu0", reported_bytes=0, cuda_bytes=0, capability=None, basis="assumed")
@@ -88,4 +90,9 @@ def _gpu(gpu: Gpu) -> Device:
         capability=gpu.compute_capability,
         basis=gpu.memory_bytes.basis or "assumed",
         unified=unified,
+        bytes_per_second=float(gpu.memory_bandwidth_bytes_per_second.value or _bandwidth(row)),
     )
+
+
+def _bandwidth(row: object) -> float:
+    return (row.memory_bandwidth_gb_s.value or 0.0) * GB if isinstance(row, GpuRow) else 0.0

@@ -22,7 +22,14 @@ from upright.planning.memory.kvcache import cache_shape
 from upright.planning.memory.layouts import Storage
 from upright.planning.memory.overhead import RESTART_SPREAD, overheads
 from upright.planning.memory.weights import layer_bytes
-from upright.planning.placement.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, gpus, host_bytes, ram_not_specified
+from upright.planning.placement.devices import (
+    HOST,
+    HOST_RESERVE,
+    LEAST_HOST_BYTES,
+    gpus,
+    host_bytes,
+    ram_not_specified,
+)
 from upright.planning.placement.engine_support import gpu_architectures, refuses_types, unrecorded_class
 from upright.planning.placement.placement import (
     DeviceLoad,
@@ -35,6 +42,7 @@ from upright.planning.placement.placement import (
     shortfall_bytes,
 )
 from upright.planning.placement.plan_limits import exact_line, rounded_down, with_limits
+from upright.planning.placement.unequal_gpus import by_memory, fastest_first, layer_places, one_kind
 
 if TYPE_CHECKING:
     from upright.planning.memory.earlier_starts import EarlierStart, EarlierStarts
@@ -119,7 +127,8 @@ class _Bands(NamedTuple):
 
 def plan_in_layers(case: LayerCase) -> Plan:
     """The plan, with objections if it does not fit."""
-    bands, roomiest = _bands(case), _job(case)
+    bands = _bands(case)
+    roomiest = _by_memory(case, _job(case), bands)
     job, sure = _placed(case, bands)
     case = replace(case, ubatch_tokens=job.ubatch_tokens)
     shape, limit = job.shape, case.model.architecture.context_limit_tokens
@@ -142,6 +151,7 @@ def plan_in_layers(case: LayerCase) -> Plan:
         context_tokens=case.context_tokens,
         ubatch_tokens=case.ubatch_tokens,
         expert_places=_expert_places(sure) if job.gpus else (),
+        layer_places=layer_places(job.gpus, job.layer_counts),
         budgets=_budgets(case, job),
         ledger=tuple(line for load in sure for line in _lines(case, load, bands)),
         kv=cache_record(
@@ -167,7 +177,7 @@ def _placed(case: LayerCase, bands: _Bands) -> tuple[PlacementJob, tuple[DeviceL
     """Placed so that even the high ends fit: everything on the GPUs, or else the longest ubatch that spares decode."""
     if asked := case.goal.batched_tokens:
         case = replace(case, ubatch_tokens=asked)
-    job = _job(case)
+    job = _split(case, _job(case), bands)
     loads = place(job, case.context_tokens, bands.high)
     if asked:
         return job, loads
@@ -175,12 +185,24 @@ def _placed(case: LayerCase, bands: _Bands) -> tuple[PlacementJob, tuple[DeviceL
     if not job.gpus or not (on_host or job.experts):
         return job, loads
     for ubatch in HYBRID_UBATCH_TOKENS if on_host else EXPERT_UBATCH_TOKENS:
-        longer = _job(replace(case, ubatch_tokens=ubatch))
+        longer = _split(case, _job(replace(case, ubatch_tokens=ubatch)), bands)
         tried = place(longer, case.context_tokens, bands.high)
         spared = _decode_spared if on_host else _users_spared
         if feasible(longer, tried) and spared(longer, loads, tried):
             return longer, tried
     return job, loads
+
+
+def _split(case: LayerCase, job: PlacementJob, bands: _Bands) -> PlacementJob:
+    """Of GPUs of several kinds: as much as fits on the fast ones; with experts in system RAM by memory."""
+    if one_kind(job.gpus):
+        return job
+    return fastest_first(job, case.context_tokens, bands.high) or _by_memory(case, job, bands)
+
+
+def _by_memory(case: LayerCase, job: PlacementJob, bands: _Bands) -> PlacementJob:
+    """As another context would be planned, which decides how long one can be."""
+    return job if one_kind(job.gpus) else replace(job, layer_counts=by_memory(job, case.context_tokens, bands.high))
 
 
 def _decode_spared(_: PlacementJob, before: tuple[DeviceLoad, ...], tried: tuple[DeviceLoad, ...]) -> bool:

@@ -68,6 +68,8 @@ class PlacementJob:
     host_budget: int
     users: int
     ubatch_tokens: int
+    layer_counts: tuple[int, ...] = ()
+    """Layers of each GPU, where they are of several kinds; even without."""
 
     @cached_property
     def dense(self) -> dict[int | None, int]:
@@ -96,7 +98,7 @@ class PlacementJob:
     @cached_property
     def parts(self) -> tuple[range, ...]:
         """Layers of each GPU."""
-        return stage_layers(self.model.architecture.layers, len(self.gpus))
+        return stage_layers(self.model.architecture.layers, len(self.gpus), self.layer_counts)
 
     @cached_property
     def stays(self) -> tuple[int, ...]:
@@ -106,14 +108,19 @@ class PlacementJob:
         the other (llama.cpp llama-model.cpp: TENSOR_DUPLICATED). Lookup tables (n-grams) are inputs as the embedding
         is, and lie with it.
         """
-        outer = (*_LAST, *_LOOKED_UP) if self.unified else (*_LAST, "embedding") if tied(self.model) else _LAST
         layers = [sum(self.dense.get(layer, 0) for layer in part) for part in self.parts]
-        return (*layers[:-1], layers[-1] + sum(self.outside.get(group, 0) for group in outer))
+        return (*layers[:-1], layers[-1] + outer_bytes(self))
+
+
+def outer_bytes(job: PlacementJob) -> int:
+    """What follows the last layer."""
+    outer = (*_LAST, *_LOOKED_UP) if job.unified else (*_LAST, "embedding") if tied(job.model) else _LAST
+    return sum(job.outside.get(group, 0) for group in outer)
 
 
 def place(job: PlacementJob, context_tokens: int, overheads: Overheads) -> tuple[DeviceLoad, ...]:
     """Loads of the GPUs in order, then of system RAM. System RAM takes what the GPUs cannot."""
-    cache, scratch = _growing(job, context_tokens, overheads)
+    cache, scratch = growing_bytes(job, context_tokens, overheads)
     if not job.gpus:
         experts, factor = job.experts, overheads.size_factor
         return (
@@ -164,7 +171,7 @@ def capacity_tokens(job: PlacementJob, overheads: Overheads, *, most: int) -> in
 
 def _holds(job: PlacementJob, context_tokens: int, overheads: Overheads) -> bool:
     """Whether it can be placed; what no GPU has room for beside its layers is not tried with experts."""
-    cache, scratch = _growing(job, context_tokens, overheads)
+    cache, scratch = growing_bytes(job, context_tokens, overheads)
     beside, layers = scratch + overheads.runtime, job.model.architecture.layers
     for budget, part, stays in zip(job.gpu_budgets, job.parts, job.stays, strict=True) if job.gpus else ():
         if int(overheads.size_factor * stays) + cache * len(part) // layers + beside > budget:
@@ -172,7 +179,7 @@ def _holds(job: PlacementJob, context_tokens: int, overheads: Overheads) -> bool
     return feasible(job, place(job, context_tokens, overheads))
 
 
-def _growing(job: PlacementJob, context_tokens: int, overheads: Overheads) -> tuple[int, int]:
+def growing_bytes(job: PlacementJob, context_tokens: int, overheads: Overheads) -> tuple[int, int]:
     """Bytes of the cache in all, and of the scratch of each device."""
     cache = job.users * job.shape.sequence_bytes(padded_context(context_tokens))
     scratch = compute_buffer(

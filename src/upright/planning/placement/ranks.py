@@ -29,9 +29,10 @@ from upright.planning.memory.pool_capacity import RankCache, longest_tokens, mos
 from upright.planning.memory.reserve import ReserveCase, kinds_of, with_causes
 from upright.planning.memory.weights import RankWeights, rank_weights
 from upright.planning.placement import gpu_memory_utilization as fractions
-from upright.planning.placement.devices import UNIFIED_RESERVE, Device, host_bytes
+from upright.planning.placement.devices import UNIFIED_RESERVE, Device, host_bytes, same_kind
 from upright.planning.placement.expert_offload import ExpertOffload
 from upright.planning.placement.plan_limits import bounded_line, exact_line, with_limits
+from upright.planning.placement.unequal_gpus import in_ratio, layer_places
 
 if TYPE_CHECKING:
     from upright.planning.memory.earlier_starts import EarlierStarts
@@ -112,7 +113,21 @@ class RankCase:
             draft=self.goal.draft,
             whole_experts=self.parallel.expert,
             padded=bool(self.share.padded_experts) and expert_format(self.model)[0] in self.share.padded_experts,
+            layer_counts=self.layer_counts,
         )
+
+    @cached_property
+    def layer_counts(self) -> tuple[int, ...]:
+        """Layers of each stage, where stages are GPUs of several kinds: in the ratio of what each may use."""
+        if same_kind(self.gpus) or self.parallel.pipeline != len(self.gpus):
+            return ()
+        outer = [0] * len(self.gpus)
+        for line in self.model.weights:
+            if line.layer is None:
+                outer[0 if line.group in ("embedding", "vision") else -1] += line.bytes
+        taken = self.rows["runtime"].bytes("best")
+        rooms = [int(self.fraction * gpu.cuda_bytes) - taken - more for gpu, more in zip(self.gpus, outer, strict=True)]
+        return in_ratio(self.model.architecture.layers, rooms)
 
     @cached_property
     def tables_on_host(self) -> bool:
@@ -182,6 +197,7 @@ def plan_on_ranks(case: RankCase) -> Plan:
         box=case.box.name,
         context_tokens=case.context_tokens,
         parallel=case.parallel,
+        layer_places=layer_places(case.gpus, case.layer_counts),
         memory_fraction=case.fraction,
         ubatch_tokens=case.batched_tokens,
         expert_places=case.offload.places() if case.offload else (),

@@ -13,6 +13,7 @@ from upright.engines.constraints import circumstances
 from upright.engines.constraints import refuse_breaches as refuse_forbidden
 from upright.engines.facets.flags import FlagCase, Serving, accepted
 from upright.engines.facets.releases import Releases
+from upright.engines.gpu_settings import shown_gpus
 from upright.engines.model_settings import draft_path
 from upright.facts.catalog.model_records import row_of
 from upright.facts.catalog.recorded_flags import recorded_versions
@@ -98,7 +99,8 @@ def render(
         leader=wishes.leader,
     )
     known = accepted(plan.engine, (row and row.near_version) or version, None if named else box)
-    case = FlagCase(plan, model, box, serving, row_of(model), known, install)
+    shown = plan.box_in_use(box)
+    case = FlagCase(plan, model, shown, serving, row_of(model), known, install)
     arguments = engine.flags.arguments(case)
     if not serving.prefix_caching:
         kept = case._replace(serving=serving._replace(prefix_caching=True))
@@ -109,7 +111,7 @@ def render(
         engine=plan.engine,
         engine_version=version,
         engine_commit=row.commit if row else None,
-        circumstances=circumstances(model, box, named, (SM12_CACHE_PATCH,) if serving.patched else ()),
+        circumstances=circumstances(model, shown, named, (SM12_CACHE_PATCH,) if serving.patched else ()),
         runtime=runtime,
         program=install.program if install else engine.program,
         installed=install is not None,
@@ -119,7 +121,7 @@ def render(
         packages=row.packages if row else (),
         key_way=engine.http.key_way,
         arguments=with_arguments(arguments, case),
-        environment=with_variables(engine.flags.environment(case), case),
+        environment=with_variables((*engine.flags.environment(case), *shown_gpus(plan, box)), case),
         model_path=model_path,
         draft=draft_path(case),
         served_name=serving.served_name,
@@ -129,7 +131,7 @@ def render(
         users=plan.goal.users,
         health_path=engine.http.health_path,
         metrics_path=engine.http.metrics_path,
-        gpus=_gpus(plan, box),
+        gpus=_gpus(plan, shown),
         memory_limit_bytes=_memory_limit(plan, box),
         nodes=plan.parallel.nodes,
         node=wishes.node,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from upright.facts import catalog
@@ -48,11 +49,14 @@ def _gpu_watts(box: Box) -> tuple[float | None, str, Basis]:
     if limits and all(limit is not None for limit in limits):
         total = float(sum(limit for limit in limits if limit is not None))
         return total, f"{len(limits)} GPUs at their power limits, {total:g} W", "probed"
-    row = catalog.find("gpus", box.gpus[0].row) if box.gpus and box.gpus[0].row else None
-    if not isinstance(row, GpuRow) or row.power_w.value is None:
+    counts = Counter(gpu.row for gpu in box.gpus)
+    rows = [catalog.find("gpus", name) if name else None for name in counts]
+    watts = [float(row.power_w.value) for row in rows if isinstance(row, GpuRow) and row.power_w.value is not None]
+    if not rows or len(watts) < len(rows):
         return None, "", "assumed"
-    total = float(row.power_w.value) * len(box.gpus)
-    return total, f"{len(box.gpus)} x {row.power_w.value:g} W (gpus/{row.id})", "catalog"
+    kinds = list(zip(counts.items(), watts, strict=True))
+    why = " and ".join(f"{count} x {each:g} W (gpus/{name})" for (name, count), each in kinds)
+    return sum(count * each for (_, count), each in kinds), why, "catalog"
 
 
 def _money(boxes: int, users: int, prices: Mapping[str, float], watts: float, *, hosts_too: bool) -> Iterator[Cost]:

@@ -44,6 +44,7 @@ class PlannedService:
 
 def planned_service(plan: Plan, model: Model, box: Box) -> PlannedService:
     """Where a plan does not know the speed of one request alone, neither is it simulated."""
+    box = plan.box_in_use(box)
     alone = expected_speed(plan.model_copy(update={"goal": plan.goal.model_copy(update={"users": 1})}), model, box)
     ranks = plan.parallel.ranks
     chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)

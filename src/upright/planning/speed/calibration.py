@@ -115,6 +115,7 @@ def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
 
 def deployment_case(plan: Plan, model: Model, box: Box) -> SpeedCase:
     """What is counted of a deployment, by the row to start from."""
+    box = plan.box_in_use(box)
     chosen = speed_constants(box, plan.engine, plan.engine_version, plan.parallel.ranks, plan.goal.image)
     case = speed_case(plan, model, box, chosen.row) if chosen else None
     if chosen is None or case is None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from upright.facts.catalog.rows.speed import Kernels
 from upright.planning.speed.decode import Amount
-from upright.planning.speed.work import AttentionReader, GpuFigures, Work, distinct_experts
+from upright.planning.speed.work import AttentionReader, GpuFigures, GpuPart, Work, distinct_experts
 
 HOST_HEADS = 8
 """Query heads for which a processor reads a latent cache once: runs without a GPU slow down by that much a context."""
@@ -42,6 +42,8 @@ class Layered(NamedTuple):
     """Layers that have experts."""
     host_layers: int
     """Those whose experts are in system RAM."""
+    parts: tuple[GpuPart, ...] = ()
+    """The GPUs that `silicon` stands for."""
 
 
 def layered_step(case: Layered, kernels: Kernels, *, batch: int, context: float, skew: float) -> Iterable[Amount]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from upright.engines.model_settings import planned_draft
@@ -33,7 +33,7 @@ from upright.planning.speed.speed_band import (
 )
 from upright.planning.speed.term_words import term_words
 from upright.planning.speed.turns import turn
-from upright.planning.speed.work import GpuFigures, Work, rank_work
+from upright.planning.speed.work import GpuFigures, GpuPart, Work, rank_work
 
 DRAFT_TOKENS = 3
 # What drafts of Kimi K2.6 and GLM-5.1 were accepted at in 236 published cells, 5th to 95th percentile; the ends of a
@@ -42,6 +42,7 @@ ACCEPTED = (0.21, 0.56)
 # Tokens of a prompt for each of its answer, in the served loads that were fitted.
 PROMPT_PER_ANSWER = 8
 WEAKER: tuple[Basis, ...] = ("measured", "catalog", "read", "probed", "derived", "assumed")
+_STORED = ("weights", "replicated_weights", "absorbed_weights")
 # Bytes a second and lane, one way.
 _LANE = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
@@ -64,9 +65,7 @@ class SpeedCase(NamedTuple):
     def amounts(self, batch: int, context: float, skew: float, *, more_layers: int = 0) -> Iterable[Amount]:
         if self.layered is not None:
             placed = self.layered
-            moved = Layered(
-                placed.work, placed.silicon, placed.host, placed.expert_layers, placed.host_layers - more_layers
-            )
+            moved = placed._replace(host_layers=placed.host_layers - more_layers)
             return layered_step(moved, self.row.kernels, batch=batch, context=context, skew=skew)
         assert self.silicon is not None
         guesses = DRAFT_TOKENS if self.plan.goal.draft else 0
@@ -119,7 +118,10 @@ class Unknown(NamedTuple):
 
 
 def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
-    """Unknown where nothing like it was measured, or a figure that the constants are shares of is not known."""
+    """Unknown where nothing like it was measured, or a figure that the constants are shares of is not known.
+
+    *box* is what the engine sees: `plan.box_in_use`.
+    """
     ranks = plan.parallel.ranks
     if plan.parallel.data > 1:
         return Unknown("replicas of attention that share experts were not measured; upright bench measures it")
@@ -228,9 +230,13 @@ def _turns(case: SpeedCase, rates: _Rates, price: PromptPrice, decode: Basis) ->
 
 
 def speed_constants(box: Box, engine: str, version: str | None, ranks: int, image: str | None) -> ChosenRow | None:
-    """The row for these GPUs and the wires between them."""
-    capability = next((gpu.compute_capability for gpu in box.gpus if gpu.compute_capability), None)
-    return choose_row(engine, version, capability, interconnect_of(box, ranks), image_patches(image))
+    """The row for these GPUs and the wires between them; of several kinds that of the one whose layers take longest."""
+    capabilities = dict.fromkeys(gpu.compute_capability for gpu in box.gpus if gpu.compute_capability)
+    wires, patches = interconnect_of(box, ranks), image_patches(image)
+    found = [choose_row(engine, version, capability, wires, patches) for capability in capabilities or [None]]
+    return max(
+        (row for row in found if row), key=lambda row: (not row.at_home, row.row.constants.layer_us), default=None
+    )
 
 
 def image_patches(image: str | None) -> tuple[str, ...]:
@@ -273,7 +279,8 @@ def drafted_ends(low: float, high: float) -> tuple[float, float]:
 def speed_case(plan: Plan, model: Model, box: Box, row: SpeedRow) -> SpeedCase | None:
     """None if a figure that the constants are shares of is not known."""
     first = box.gpus[0] if box.gpus else None
-    silicon = gpu_figures(first) if first else None
+    parts = gpu_parts(plan, model, box)
+    silicon = in_sequence(parts)
     work = rank_work(model, plan.parallel, plan.kv.dtype, sparse=row.kernels.sparse_attention)
     if ranks_of(plan.engine):
         return SpeedCase(plan, row, work, silicon, None) if silicon else None
@@ -286,8 +293,36 @@ def speed_case(plan: Plan, model: Model, box: Box, row: SpeedRow) -> SpeedCase |
         if in_memory or silicon is None:
             return None
         bandwidth = 1.0
-    host = HostFigures(bandwidth, measured, _slot(first) if first else None)
-    return SpeedCase(plan, row, work, silicon, Layered(work, silicon, host, layers, in_memory if silicon else layers))
+    host = HostFigures(bandwidth, measured, min((_slot(gpu) or 0.0 for gpu in box.gpus), default=0.0) or None)
+    on_host = in_memory if silicon else layers
+    return SpeedCase(plan, row, work, silicon, Layered(work, silicon, host, layers, on_host, parts))
+
+
+def gpu_parts(plan: Plan, model: Model, box: Box) -> tuple[GpuPart, ...]:
+    """The GPUs that a step goes through, each with its share of what is read; one of them where all are of a kind."""
+    if not box.gpus or not plan.layer_places:
+        return tuple(GpuPart(gpu.name, 1.0, gpu_figures(gpu)) for gpu in box.gpus[:1])
+    experts = model.architecture.experts
+    woken = min(1.0, plan.goal.users * experts.active / experts.count) if experts else 1.0
+    weight = {"experts": woken, "kv_cache": 0.5}
+    read = [
+        sum(weight.get(line.term, float(line.term in _STORED)) * line.bytes for line in plan.ledger
+            if line.device == f"gpu{place}")
+        for place in range(len(box.gpus))
+    ]  # fmt: skip
+    total = sum(read) or 1.0
+    return tuple(GpuPart(gpu.name, part / total, gpu_figures(gpu)) for gpu, part in zip(box.gpus, read, strict=True))
+
+
+def in_sequence(parts: Sequence[GpuPart]) -> GpuFigures | None:
+    """Several GPUs, one after the other, as one that would take as long; None where one of them is not known."""
+    known = [(part.share, part.figures) for part in parts if part.figures is not None]
+    if not known or len(known) < len(parts):
+        return None
+    bandwidth, sms, flops = (
+        1 / sum(share / figures[field] for share, figures in known) for field in range(len(GpuFigures._fields))
+    )
+    return GpuFigures(bandwidth, round(sms), flops)
 
 
 def gpu_figures(gpu: Gpu) -> GpuFigures | None:

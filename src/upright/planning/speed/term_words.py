@@ -40,7 +40,8 @@ def term_words(
             on = 1 - layered.host_layers / layered.expert_layers
         read = work.always_bytes + on * woken * work.expert_bytes
         experts = f", {woken:.0f} of {work.experts} active experts" if work.experts else ""
-        return f"{format_size(read)} of weights at {constants.weight_efficiency:.0%} of the memory's bandwidth{experts}"
+        efficiency = f"{constants.weight_efficiency:.0%} of the memory's bandwidth"
+        return f"{format_size(read)} of weights at {efficiency}{experts}{_in_turn(layered)}"
     if term == "cache":
         latent = any(reader.latent for reader in work.readers)
         share = constants.cache_efficiency if latent else constants.grouped_efficiency
@@ -53,6 +54,19 @@ def term_words(
     if term == "memory":
         return _memory_words(work, layered, row, rows)
     return f"{guesses} guesses: one layer and the output matrix each"
+
+
+def _in_turn(layered: Layered | None) -> str:
+    """How much of it each of several kinds of GPU reads: what lies on a slow one decides."""
+    if layered is None or layered.silicon is None or len(layered.parts) < 2:
+        return ""
+    shares = ", ".join(
+        f"{part.share:.0%} by {part.name.removeprefix('NVIDIA ').removeprefix('GeForce ')} at "
+        f"{format_size(part.figures.bandwidth)}/s"
+        for part in layered.parts
+        if part.figures is not None
+    )
+    return f"; one GPU after the other, {shares}: together as one of {format_size(layered.silicon.bandwidth)}/s"
 
 
 def _more(work: Work, row: SpeedRow) -> str:

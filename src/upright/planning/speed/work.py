@@ -39,6 +39,15 @@ class GpuFigures(NamedTuple):
     """Dense tensor throughput."""
 
 
+class GpuPart(NamedTuple):
+    """One of several GPUs that a step goes through."""
+
+    name: str
+    share: float
+    """Of all bytes that a step reads on GPUs, those that lie here."""
+    figures: GpuFigures | None
+
+
 class AttentionReader(NamedTuple):
     """Attention layers of one kind, as one rank runs them."""
 

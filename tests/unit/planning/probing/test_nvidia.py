@@ -3,6 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from upright import plan
 from upright.base.host import Result
 from upright.planning.probing import probe
 from upright.planning.probing.links import matrix, read_links
@@ -50,6 +51,23 @@ def test_a_gpu_that_the_catalogue_does_not_know():
     assert (gpu.row, gpu.memory_bytes.value, gpu.power_limit_watts.value) == (None, 1024**3, 99.5)
     assert gpu.memory_bandwidth_bytes_per_second.value is None
     assert "Nonesuch" in (gpu.memory_bandwidth_bytes_per_second.source or "")
+
+
+def test_cards_of_several_names_are_numbered_as_the_driver_does():
+    rows = (
+        "0, NVIDIA GeForce RTX 3060, 00000000:01:00.0, 8.6, 12288 MiB, 12000 MiB, 170.00 W\n"
+        "1, NVIDIA GeForce RTX 3090, 00000000:21:00.0, 8.6, 24576 MiB, 24200 MiB, 350.00 W\n"
+        "2, NVIDIA GeForce RTX 3060, 00000000:41:00.0, 8.6, 12288 MiB, 12000 MiB, 170.00 W\n"
+    )
+    box = probe(Says({"nvidia-query": Result(0, HEADER + rows, "")}))
+    assert [gpu.row for gpu in box.gpus] == ["rtx-3060", "rtx-3090", "rtx-3060"]
+    assert box.gpu_kinds == ((0, 2), (1,))
+    small = plan("gpt-oss-20b", box, context_tokens=8192, engine="llama.cpp")[0]
+    assert small.gpus == (1,)
+    large = plan("qwen3-32b:Q8_0", box, context_tokens=8192, engine="llama.cpp")[0]
+    layers = [place.layers for place in large.layer_places]
+    assert large.gpus == (0, 1, 2)
+    assert layers[1] > 2 * max(layers[0], layers[2])
 
 
 def test_a_driver_that_does_not_answer_is_seen():

@@ -225,7 +225,7 @@ def _links(row: GpuRow) -> str:
 
 
 def _box(row: BoxRow) -> dict[str, Any]:
-    facts: Facts = [("GPUs", f"{row.gpu_count}x {row.gpu}" if row.gpu else "none")]
+    facts: Facts = [("GPUs", " + ".join(f"{group.count}x {group.gpu}" for group in row.gpu_groups) or "none")]
     if row.cpu:
         facts.append(("processor", row.cpu))
     memory = row.memory_bytes

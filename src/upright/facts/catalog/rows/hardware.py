@@ -86,6 +86,15 @@ class GpuRow(Row):
         return int((self.shared_memory_block_kib.value or 0) * KIB)
 
 
+class GpuGroup(Part):
+    """GPUs of one kind in a box that has several."""
+
+    gpu: str
+    """The GPU row."""
+    count: int
+    """How many of them."""
+
+
 class BoxRow(Row):
     """A class of machine, or one machine that somebody described in public. What is not known is left out."""
 
@@ -97,6 +106,8 @@ class BoxRow(Row):
     """The GPU row; None for a machine without one."""
     gpu_count: int
     """How many of them."""
+    more_gpus: tuple[GpuGroup, ...] = ()
+    """GPUs of other kinds beside them, in the order of their numbers."""
     cpu: str | None = None
     """Processor name."""
     cpu_sockets: int | None = None
@@ -127,6 +138,11 @@ class BoxRow(Row):
     """NVLinks between any two GPUs, as in the NV# of the topology matrix; 0 if there are none."""
     notes: tuple[str, ...] = ()
     """What surprises people."""
+
+    @property
+    def gpu_groups(self) -> tuple[GpuGroup, ...]:
+        """Every kind of GPU; nothing on a machine without one."""
+        return (GpuGroup(gpu=self.gpu, count=self.gpu_count), *self.more_gpus) if self.gpu else ()
 
     @property
     def memory_bytes(self) -> int | None:
