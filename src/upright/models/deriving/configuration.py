@@ -27,6 +27,7 @@ from upright.models.deriving.layers import Layer, ParsedConfiguration, count_ali
 from upright.models.deriving.model_tensors import text_tensors
 from upright.models.deriving.recurrent import RECURRENT
 from upright.models.deriving.tables import tables
+from upright.models.deriving.words import word_packing
 
 if TYPE_CHECKING:
     from upright.facts.catalog.rows.architecture import ArchitectureRow
@@ -260,6 +261,8 @@ def _told(
             for name in memory_keys(around, layers, known=True)
             if name not in told and not _same(name, config, part)
         ]
+    if word_packing(config) is not None:
+        told = [name for name in told if name != "quantization"]
     return refused, tuple(dict.fromkeys(told))
 
 

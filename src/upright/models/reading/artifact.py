@@ -18,7 +18,7 @@ from upright.models.reading import gguf, gguf_keys, safetensors
 from upright.models.reading.blobs import Blob, BlobWindow
 from upright.models.reading.inventory import TensorInventory, TensorKind
 from upright.models.reading.places import ArtifactPlace, read_small
-from upright.models.reading.quantisation import StoredKind, declared_method, stored_formats
+from upright.models.reading.quantisation import StoredKind, declared_method, stored_formats, undecoded_words
 from upright.models.reading.selection import FileSelection
 from upright.models.reading.tensor_names import (
     TensorClassifier,
@@ -108,7 +108,9 @@ def _read_safetensors(place: ArtifactPlace, files: Sequence[str], progress: Prog
     architecture = with_family(configuration.architecture)
     accounts, stock = _safetensors_stock([place.blob(file) for file in files], progress)
     namer = hf_classifier(family_of(architecture.name), architecture.layers)
-    ledger = _ledger(stored_formats(stock.kinds, config), namer, architecture)
+    stored = tuple(stored_formats(stock.kinds, config))
+    ledger = _ledger(stored, namer, architecture)
+    told = (*configuration.not_understood, *(("quantization",) if undecoded_words(stock.kinds, stored) else ()))
     lines = ledger.lines()
     groups = {line.group for line in lines}
     has_template, marks = chat_template_marks(place, names)
@@ -121,7 +123,7 @@ def _read_safetensors(place: ArtifactPlace, files: Sequence[str], progress: Prog
         "dialogue_marks": marks,
         "own_code": remote_code_classes(place, names, config),
         "quantisation": declared_method(config),
-        "not_understood": configuration.not_understood,
+        "not_understood": tuple(dict.fromkeys(told)),
         "assumed": configuration.assumed,
     }
 

@@ -3,22 +3,25 @@
 What is stored decides (types, shapes and the companions of a weight); the declaration in config.json only says what the
 headers cannot: how many bits are packed into an integer.
 
-A format is written as INT4_G32, FP8_B128, NVFP4, MXFP4, AWQ_INT4_G128, GPTQ_INT4_G128, or is the plain stored type.
+A format is written as INT4_G32, FP8_B128, NVFP4, MXFP4, AWQ_INT4_G128, GPTQ_INT4_G128, AFFINE_INT4_G64, or is the plain
+stored type. MLX packs rows into 32-bit words, of which the shapes tell only group times bits: the rest is declared.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NamedTuple
 
+from upright.models.deriving.words import MLX, WordPacking, word_packing
 from upright.models.reading.inventory import TensorKind, TensorTally
 
 COMPANIONS = frozenset({
     "weight_scale", "weight_scale_inv", "weight_scale_2", "weight_shape", "weight_zero_point", "weight_g_idx",
     "weight_global_scale", "input_scale", "input_global_scale", "qzeros", "scales", "g_idx", "scale", "k_scale",
-    "v_scale", "q_scale",
+    "v_scale", "q_scale", "biases", "global_scale",
 })  # fmt: skip
 _FUSED = re.compile(r"(.*)_(blocks|scales)")
 _PACKED_BITS = 32
@@ -44,6 +47,8 @@ class _Module:
 
 def declared_method(config: Mapping[str, Any]) -> str | None:
     """The method that config.json names."""
+    if word_packing(config) is not None:
+        return MLX
     method = _declaration(config).get("quant_method")
     return method if isinstance(method, str) else None
 
@@ -65,16 +70,17 @@ def stored_formats(stock: Mapping[TensorKind, TensorTally], config: Mapping[str,
         module = modules.setdefault(home, _Module())
         module.roles.setdefault(role, kind)
         homes.append((kind, role, module))
-    bits, method = packed_bits(config), declared_method(config)
-    named: dict[int, tuple[str, int]] = {}
+    words, bits, method = word_packing(config), packed_bits(config), declared_method(config)
+    named: dict[int, tuple[str, int | Fraction]] = {}
     for kind, role, module in homes:
         if id(module) not in named:
-            named[id(module)] = _format(module.roles, bits or 4, method)
+            packed = words and _in_words(kind.name.rpartition(".")[0], module.roles, words)
+            named[id(module)] = packed or _format(module.roles, bits or 4, method)
         label, per_element = named[id(module)]
         if role in COMPANIONS:
             yield StoredKind(kind, stock[kind], label or kind.dtype, 0)
         elif role in _PAYLOADS and label:
-            yield StoredKind(kind, stock[kind], label, kind.elements * per_element)
+            yield StoredKind(kind, stock[kind], label, int(kind.elements * per_element))
         else:
             yield StoredKind(kind, stock[kind], kind.dtype, kind.elements)
 
@@ -88,6 +94,28 @@ def _home(kind: TensorKind) -> tuple[str, str]:
         return fused[1], fused[2]
     module, _, role = kind.name.rpartition(".")
     return module, role
+
+
+def undecoded_words(stock: Mapping[TensorKind, TensorTally], stored: Iterable[StoredKind]) -> bool:
+    """Whether words with scales beside them are there, and nothing says how many bits a weight has."""
+    scaled = {kind.name.rpartition(".")[0] for kind in stock if kind.name.endswith(".scales")}
+    return any(
+        own.format == _WORD and own.kind.name.endswith(".weight") and own.kind.name.rpartition(".")[0] in scaled
+        for own in stored
+    )
+
+
+_WORD = "U32"
+
+
+def _in_words(module: str, roles: Mapping[str, TensorKind], words: WordPacking) -> tuple[str, Fraction] | None:
+    """None of what is not packed so, or not as declared."""
+    weight, scales = roles.get("weight"), roles.get("scales")
+    if weight is None or scales is None or weight.dtype != _WORD or not weight.shape or not scales.shape:
+        return None
+    if weight.shape[:-1] != scales.shape[:-1] or not scales.shape[-1] or weight.shape[-1] % scales.shape[-1]:
+        return None
+    return words.format_of(module, weight.shape[-1] // scales.shape[-1], affine=scales.dtype != "U8")
 
 
 def _format(roles: Mapping[str, TensorKind], bits: int, method: str | None) -> tuple[str, int]:

@@ -137,6 +137,65 @@ def test_a_stored_format(case: str, tmp_path: Path) -> None:
     assert model.quantisation == declaration.get("quant_method")
 
 
+STACKED = "model.layers.0.mlp.switch_mlp.up_proj"
+WORDS: dict[str, tuple[dict[str, Any], int, int, str, str, float]] = {
+    "affine, 4 bits in groups of 64": ({"group_size": 64, "bits": 4}, 4, 64, "F16", "AFFINE_INT4_G64", 4.5),
+    "affine, 3 bits in groups of 32": ({"group_size": 32, "bits": 3}, 3, 32, "BF16", "AFFINE_INT3_G32", 4.0),
+    "8 bits here, by its path": (
+        {"group_size": 64, "bits": 4, STACKED: {"group_size": 64, "bits": 8}}, 8, 64, "BF16", "AFFINE_INT8_G64", 8.5,
+    ),
+    "another group here, with words as many": (
+        {"group_size": 64, "bits": 4, STACKED: {"group_size": 32, "bits": 8}}, 8, 32, "BF16", "AFFINE_INT8_G32", 9.0,
+    ),
+    "6 bits here, and no path says so": ({"group_size": 64, "bits": 4}, 6, 64, "BF16", "AFFINE_INT6_G64", 6.5),
+    "mxfp4": ({"group_size": 32, "bits": 4, "mode": "mxfp4"}, 4, 32, "U8", "MXFP4", 4.25),
+    "nvfp4": ({"group_size": 16, "bits": 4, "mode": "nvfp4"}, 4, 16, "U8", "NVFP4", 4.5),
+    "mxfp8": ({"group_size": 32, "bits": 8, "mode": "mxfp8"}, 8, 32, "U8", "MXFP8", 8.25),
+    "mxfp8 here, the rest affine": ({"group_size": 64, "bits": 4}, 8, 32, "U8", "MXFP8", 8.25),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_words_that_mlx_packs(case: str, tmp_path: Path) -> None:
+    declaration, bits, group, scale, label, stored_bits = WORDS[case]
+    experts = 2
+    tensors = [
+        (f"{STACKED}.weight", "U32", (experts, ROWS, COLUMNS * bits // 32)),
+        (f"{STACKED}.scales", scale, (experts, ROWS, COLUMNS // group)),
+    ]
+    if scale != "U8":
+        tensors.append((f"{STACKED}.biases", scale, (experts, ROWS, COLUMNS // group)))
+    write_safetensors(tmp_path / "model.safetensors", tensors)
+    config = CONFIG | {"quantization": declaration, "quantization_config": declaration}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = read(str(tmp_path))
+    (line,) = model.weights
+    assert (line.group, line.layer, line.dtype, line.tensors) == ("routed_experts", 0, label, len(tensors))
+    assert line.parameters == experts * PARAMETERS
+    assert 8 * line.bytes / line.parameters == stored_bits
+    assert (model.quantisation, model.not_understood, model.unknown) == ("mlx", (), ())
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [{"group_size": 64, "bits": 4, "mode": "spherical"}, {"group_size": 64, "bits": 7}, {"bits": 4}, {"levels": [1]}],
+)
+def test_words_of_a_packing_that_is_not_known(declaration: dict[str, Any], tmp_path: Path) -> None:
+    tensors = [(f"{STACKED}.weight", "U32", (2, ROWS, 32)), (f"{STACKED}.scales", "F16", (2, ROWS, 4))]
+    write_safetensors(tmp_path / "model.safetensors", tensors)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"quantization": declaration}))
+    model = read(str(tmp_path))
+    assert (model.quantisation, model.not_understood) == (None, ("quantization",))
+
+
+def test_words_that_do_not_fit_what_is_declared(tmp_path: Path) -> None:
+    tensors = [(f"{STACKED}.weight", "U32", (2, ROWS, 27)), (f"{STACKED}.scales", "F16", (2, ROWS, 3))]
+    write_safetensors(tmp_path / "model.safetensors", tensors)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"quantization": {"group_size": 64, "bits": 4}}))
+    model = read(str(tmp_path))
+    assert (model.quantisation, model.not_understood) == ("mlx", ("quantization",))
+
+
 def test_unknown_names_are_reported_with_their_bytes(tmp_path: Path) -> None:
     tensors = [(f"strange.{n}.thing", "BF16", (100,)) for n in range(3)]
     write_safetensors(tmp_path / "model.safetensors", tensors)
