@@ -23,9 +23,9 @@ SOURCE = ROOT / "src/upright"
 STYLE = ROOT / "docs/style.md"
 MAY_SPELL_ENGINES = (("engines",), ("facts", "catalog"))
 ENGINE_NAME = re.compile(
-    rf"(?<!o)(?:{'|'.join(sorted({re.escape(name.partition('.')[0]) for name in ENGINES}))})", re.IGNORECASE
+    rf"(?<!o)(?:{'|'.join(sorted({re.escape(name.partition('.')[0]) for name in ENGINES}))})(?![-_]swap)", re.IGNORECASE
 )
-"""Ollama is none of them."""
+"""Ollama is none of them, nor is what swaps them."""
 TEXTS = (".yaml", ".md", ".html", ".txt", ".toml")
 PROSE = "binds|did|does|home|import|reads|wrote"
 """What a sentence about ourselves, or a line of Python, goes on with."""

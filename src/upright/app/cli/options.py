@@ -16,6 +16,7 @@ from upright.engines import OURS
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+Named = TypeVar("Named", bound="str | tuple[str, ...] | None")
 
 DEFAULT_PORT = 8000
 _LEAST_SECONDS = 0.1
@@ -201,8 +202,9 @@ def _model(context: click.Context, parameter: click.Parameter, value: str | None
     return meant
 
 
-def refuse_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def refuse_empty(context: click.Context, parameter: click.Parameter, value: Named) -> Named:
     """A name that is empty would mean the folder that one is in."""
-    if value is not None and not value.strip():
+    names = value if isinstance(value, tuple) else (value,)
+    if any(name is not None and not name.strip() for name in names):
         raise click.BadParameter("it is empty", context, parameter)
     return value

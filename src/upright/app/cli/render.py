@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from upright.facts.records.recipe import Recipe
 
-TO = ("command", "table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "kubernetes")
+TO = ("command", "table", "shell", "docker", "podman", "compose", "quadlet", "systemd", "kubernetes", "llama-swap")
 ON_STDOUT = ("command", "table")
-BARE = ("shell", "systemd")
+BARE = ("shell", "systemd", "llama-swap")
 """Targets that start the engine of the machine, not an image's."""
 
 
 @click.command()
-@click.argument("model", metavar="MODEL|PLAN|RECIPE", callback=refuse_empty)
+@click.argument("models", metavar="MODEL|PLAN|RECIPE...", nargs=-1, required=True, callback=refuse_empty)
 @recipe_options
 @click.option("--leader", default="node-0", show_default=True, help="Where the other boxes reach the first one.")
 @click.option("--to", type=click.Choice(TO), default="command", show_default=True, help="What to write.")
@@ -37,11 +37,22 @@ BARE = ("shell", "systemd")
     type=click.Path(path_type=Path),
     help="Write it into this folder; without --to the recipe's JSON into this file.",
 )
-def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None, **wanted: Any) -> None:
-    """Write the exact command, with a reason for every flag."""
+def command(models: tuple[str, ...], to: str, explain: bool, as_json: bool, path: Path | None, **wanted: Any) -> None:
+    """Write the exact command, with a reason for every flag.
+
+    Several models at once are for --to llama-swap, which loads what is asked for: what fits at once stays, the rest is
+    swapped.
+    """
+    from upright.base.errors import UsageError
     from upright.planning.rendering.targets import rendered_files
     from upright.planning.requests.plan_arguments import recipe_of_file
 
+    if to == "llama-swap":
+        _swapped(models, as_json, path, wanted)
+        return
+    if len(models) > 1:
+        raise UsageError(f"{len(models)} models at once are for llama-swap alone", hint="--to llama-swap")
+    model = models[0]
     to = "table" if explain and to == "command" else to
     _refuse_bare(to, wanted["image"])
     output = Output(as_json, path if to in ON_STDOUT else None)
@@ -70,6 +81,29 @@ def command(model: str, to: str, explain: bool, as_json: bool, path: Path | None
     output.next("check", model, *typed_words(*PLAN_OPTIONS, *SERVING))
 
 
+def _swapped(models: tuple[str, ...], as_json: bool, path: Path | None, wanted: dict[str, Any]) -> None:
+    """Each planned as if it were alone; then which of them fit beside each other."""
+    from upright.planning.rendering.llama_swap import FILE
+    from upright.planning.requests.swapping import swapped_models
+
+    _refuse_bare("llama-swap", wanted["image"])
+    output, prepared = Output(as_json, None), []
+    for model in models:
+        made = prepare_from_options(model, **wanted)
+        if made.recipe is None:
+            answer_objections(output, model, made)
+            return
+        prepared.append((made.plan, made.recipe))
+    swapped = swapped_models(prepared)
+    if as_json:
+        output.answer({"recipes": [recipe.to_dict() for recipe in swapped.recipes], "together": swapped.together})
+    if path is not None:
+        _write(path, FILE, "llama-swap", swapped.config)
+    elif not as_json:
+        click.echo(swapped.config, nl=False)
+    output.next("check", models[0], *typed_words(*PLAN_OPTIONS, *SERVING))
+
+
 def _page(console: Console, recipe: Recipe) -> None:
     from upright.app.pages.deployment_pages import recipe_page
 
@@ -95,10 +129,10 @@ def _say_notes(recipe: Recipe, to: str, *, of_a_class: bool) -> None:
 
 def _write(folder: Path, name: str, to: str, text: str) -> None:
     from upright.facts.store import write_inside
-    from upright.planning.rendering.targets import target_named
+    from upright.planning.rendering.targets import TARGETS
 
     file = folder / name
     write_inside(file, text, folder)
-    if target_named(to).executable:
+    if to in TARGETS and TARGETS[to].executable:
         file.chmod(0o755)
     say(f"wrote {shlex.quote(str(file))}")
