@@ -1,8 +1,10 @@
-"""vLLM falls on its first request with an fp8 cache; healed without a person."""
+"""vLLM that falls on its first request is healed; stopped, or refused its port, it is told by name."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from tests.conftest import Upright
 from tests.ports import free_port
-from tests.vllm.conftest import CONTEXT, answer
+from tests.vllm.conftest import CONTEXT, Standing, answer
 
 
 def healed_from(cache_type: str, upright: Upright, checkpoint: Path, folder: Path) -> Any:
@@ -43,3 +45,23 @@ def test_an_fp8_cache_is_named_and_healed(vllm_box: Upright, tiny_checkpoint: Pa
     assert second["result"] == "ready"
     name = healed["name"]
     assert answer(vllm_box("diagnose", name, "--json"))["failed"] is False
+
+
+def test_an_engine_that_somebody_stopped_and_one_that_is_refused_are_told(standing: Standing):
+    """SIGSTOP leaves no line in a log; an `up` on a port that is held starts nothing, and is not the run before."""
+    upright, name = standing.upright, standing.name
+    (record,) = (each for each in answer(upright("ps", "--json")) if each["name"] == name)
+    group = record["process"]["pid"]
+    os.killpg(group, signal.SIGSTOP)
+    try:
+        stopped = answer(upright("diagnose", name, "--json"), code=1)
+    finally:
+        os.killpg(group, signal.SIGCONT)
+    assert stopped["findings"][0]["code"] == "hung-stopped"
+    assert answer(upright("diagnose", name, "--json"))["failed"] is False
+    port = standing.base_url.rpartition(":")[2]
+    refused = upright("up", standing.model, "--context", str(CONTEXT // 2), "--port", port)
+    assert refused.returncode != 0
+    assert "cannot be had" in refused.stderr
+    told = upright("diagnose")
+    assert "up-refused" in told.stdout + told.stderr, told
