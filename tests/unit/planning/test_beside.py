@@ -49,7 +49,7 @@ def test_what_is_asked_decides_which_run_is_near():
     assert "EAGLE3" in drafted
 
 
-@pytest.mark.parametrize(("quant", "row"), [("Q4_X", "m405"), ("IQ3_K", "m336")])
+@pytest.mark.parametrize(("quant", "row"), [("Q4_X", "m405"), ("IQ3_K", "m402")])
 def test_a_gguf_stands_beside_a_run_of_its_own_type(quant: str, row: str):
     named = f"ubergarm/Kimi-K2.6-GGUF:{quant}"
     goal = Goal(context_tokens=16_384, engine="ik_llama.cpp")
@@ -125,7 +125,7 @@ def test_thinking_that_the_recipe_turns_off_is_said():
     words = ["kimi-k2.6", "--box", "2x-rtx-pro-6000-max-q-epyc-9175f"]
     page = CliRunner().invoke(command, words).stdout
     assert "thinking is turned off" in page
-    assert "published  17.9 tok/s" in page
+    assert "published  18.9 tok/s" in page
     made = json.loads(CliRunner().invoke(command, [*words, "--json"]).stdout)["plans"][0]
     assert "thinking-off" in [each["code"] for each in made["notes"]]
     assert note(planned("kimi-k2.6", EIGHT), "thinking-off") is None

@@ -57,7 +57,7 @@ def show(output: Output, kind: str, name: str) -> None:
     from upright.app.pages.catalog_page import row_page
     from upright.facts import catalog
 
-    row = catalog.get(kind, name)
+    row = catalog.box(name) if kind == "boxes" else catalog.get(kind, name)
     output.answer(row.model_dump(mode="json"), lambda console: row_page(console, row))
     output.next("explain", row.id)
 

@@ -93,7 +93,7 @@ def row_page(console: Console, row: Row) -> None:
     from upright.facts.records.fields import field_docs
 
     docs = field_docs(type(row))
-    whose = f"row from {row.file}" if row.owner == "catalogue" else f"{row.file}, {row.owner}"
+    whose = f"row from {row.file}" if row.owner == "catalogue" else ", ".join(filter(None, (row.file, row.owner)))
     console.print(Text.assemble((row.id, "bold"), f"  {whose}, grade {row.grade}"))
     console.print()
     shown = [name for name in type(row).model_fields if name not in HEAD and getattr(row, name) not in (None, (), {})]

@@ -18,7 +18,7 @@ from upright.planning.choosing.engine_constraints import FORBIDDEN
 from upright.planning.choosing.explanations import choice_words, expert_words
 from upright.planning.choosing.published_notes import NEAREST_PUBLISHED
 from upright.planning.choosing.trades import OTHER_WAY, configuration_words
-from upright.planning.placement.devices import RAM_NOT_SPECIFIED
+from upright.planning.placement.devices import RAM_NOT_SPECIFIED, RAM_UNSAID
 from upright.planning.placement.engine_support import known_to_serve
 from upright.planning.placement.host_tier import TOO_LARGE, TOO_SMALL
 from upright.planning.speed.prefill_reach import SIBLINGS, from_siblings
@@ -166,7 +166,8 @@ def _bar_width(width: int) -> int:
 
 
 def _device(plan: Plan, names: str, device: str, length: int) -> Iterator[str]:
-    capacity = next(budget.capacity_bytes for budget in plan.budgets if budget.device == device)
+    budget = next(budget for budget in plan.budgets if budget.device == device)
+    capacity = 0 if budget.why == RAM_UNSAID else budget.capacity_bytes
     used = plan.used_bytes(device)
     if not used and not capacity:
         return
@@ -179,8 +180,10 @@ def _device(plan: Plan, names: str, device: str, length: int) -> Iterator[str]:
         drawn = end
     bar += "·" * (length - drawn)
     asked = any(objection.code == RAM_NOT_SPECIFIED and objection.device == device for objection in plan.objections)
-    usage = f"{format_memory(used)} needed" if asked else f"{format_memory(used)} of {format_memory(capacity)}"
-    yield f"  {names:<{_LABEL}}{bar} {style(usage, fg='red') if used > capacity else usage}"
+    unsaid = asked or budget.why == RAM_UNSAID
+    usage = format_memory(used) + (" needed" if unsaid else f" of {format_memory(capacity)}")
+    short = asked or (used > capacity and not unsaid)
+    yield f"  {names:<{_LABEL}}{bar} {style(usage, fg='red') if short else usage}"
 
 
 def part_bytes(plan: Plan, device: str, part: LedgerPart) -> int:

@@ -16,7 +16,7 @@ from upright.flows.first_hour.uncertainty import uncertainty_key
 from upright.models.deriving.catalogue_models import record
 from upright.planning.choosing.rule import Way, ordered
 from upright.planning.choosing.table import Table
-from upright.planning.recommending.candidates import box_totals, ruled_out
+from upright.planning.recommending.candidates import ruled_out
 
 _MOST_SMALL = 12
 """Artifacts that are looked at for engines that do not load the smallest."""
@@ -93,12 +93,11 @@ class CellSource:
 
 def artifacts_for(box: Box) -> list[Model]:
     """Those of the catalogue that no bound rules out, the smallest first."""
-    means = box_totals(box)
     builds = ((row, artifact) for row in catalog.models() for artifact in row.artifacts)
     models = [
         model
         for row, artifact in builds
-        if ruled_out(row, artifact, means, None) is None and (model := record(row, artifact)) is not None
+        if ruled_out(row, artifact, box, None) is None and (model := record(row, artifact)) is not None
     ]
     return sorted(models, key=lambda model: (model.tensor_bytes, model.source))
 

@@ -66,11 +66,12 @@ class NearestRun(NamedTuple):
 
 
 def nearest_run(plan: Plan, model: Model, box: Box) -> NearestRun | None:
-    """Of this model, on as many GPUs of the kind; None if nothing was published."""
+    """Of this model, on as many GPUs of the kind, of those as near the latest; None if nothing was published."""
     row = row_of(model)
     if row is None or not box.gpus or plan.parallel.nodes > 1:
         return None
-    near = min(runs_of(row, box), key=lambda seen: (*_distance(seen, plan, model), seen.date, seen.id), default=None)
+    latest_first = sorted(sorted(runs_of(row, box), key=lambda seen: seen.id), key=lambda seen: seen.date, reverse=True)
+    near = min(latest_first, key=lambda seen: _distance(seen, plan, model), default=None)
     if near is None:
         return None
     return NearestRun(near, tuple(words for _, words, _ in _differences(near, plan, model)), _band(near, plan))

@@ -23,6 +23,7 @@ UNIFIED_RESERVE = 0.10
 # it is asked for.
 LEAST_HOST_BYTES = 16 * GIB
 RAM_NOT_SPECIFIED = "ram-not-specified"
+RAM_UNSAID = "system RAM is not specified: only what any such machine has for a process is counted"
 _SOLD_GIB = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 
 

@@ -10,7 +10,14 @@ from upright.engines.facets.spread import HostExperts
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import DeviceBudget, ExpertPlace, LedgerLine, Objection
-from upright.planning.placement.devices import HOST, HOST_RESERVE, LEAST_HOST_BYTES, host_bytes, ram_not_specified
+from upright.planning.placement.devices import (
+    HOST,
+    HOST_RESERVE,
+    LEAST_HOST_BYTES,
+    RAM_UNSAID,
+    host_bytes,
+    ram_not_specified,
+)
 from upright.planning.placement.plan_limits import exact_line
 
 
@@ -61,7 +68,7 @@ class ExpertOffload:
     def budget(self) -> DeviceBudget:
         known = host_bytes(self.box)
         if known.value is None:
-            why = "system RAM is not specified: only what any such machine has for a process is counted"
+            why = RAM_UNSAID
         else:
             why = f"memory a new process can have, less {HOST_RESERVE:.0%} for the system ({known.source or 'unknown'})"
         offered = int(int(known.value or LEAST_HOST_BYTES) * (1 - HOST_RESERVE))

@@ -26,6 +26,7 @@ from upright.planning.placement.devices import (
     HOST,
     HOST_RESERVE,
     LEAST_HOST_BYTES,
+    RAM_UNSAID,
     gpus,
     host_bytes,
     ram_not_specified,
@@ -289,7 +290,7 @@ def _whose(box: Box) -> str:
 def _host_words(job: PlacementJob, known: Figure) -> str:
     source = known.source
     if known.value is None:
-        return "system RAM is not specified: no experts are put there, only what any such machine has for a process"
+        return RAM_UNSAID
     if job.unified:
         return "the GPU shares the machine's memory: it is counted there"
     if job.gpus:

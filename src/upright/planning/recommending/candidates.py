@@ -5,53 +5,34 @@ Bounds only: weights that are larger than all memory, and a speed that the bandw
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from upright.base.units import GB, format_memory, format_size
 from upright.facts import catalog
 from upright.facts.catalog.rows.hardware import GpuRow
 from upright.facts.catalog.rows.model import Artifact, ModelRow
 from upright.facts.records.box import Box
-from upright.planning.choosing.estimated_sizes import estimated_bits, estimated_bytes
+from upright.planning.choosing.estimated_sizes import all_memory, estimated_bits, estimated_bytes
 
 
-class BoxTotals(NamedTuple):
-    """What a box has in all."""
-
-    vram_bytes: int
-    ram_bytes: int
-    gpu_bytes_per_second: float | None
-    """Of all GPUs together; None if one is not known."""
-
-
-def box_totals(box: Box) -> BoxTotals:
-    """Everything that a box has, with nothing taken off: a bound must not refuse what fits."""
-    bandwidths = [_bandwidth(gpu.row) for gpu in box.gpus]
-    ram = box.memory_available_bytes.value or box.memory_bytes.value or 0
-    return BoxTotals(
-        vram_bytes=int(sum(gpu.memory_bytes.value or 0 for gpu in box.gpus)),
-        ram_bytes=int(ram),
-        gpu_bytes_per_second=sum(bandwidth for bandwidth in bandwidths if bandwidth)
-        if all(bandwidths) and bandwidths
-        else None,
-    )
-
-
-def ruled_out(row: ModelRow, artifact: Artifact, means: BoxTotals, slowest: float | None) -> str | None:
+def ruled_out(row: ModelRow, artifact: Artifact, box: Box, slowest: float | None) -> str | None:
     """Why it cannot be, by a bound; None if it must be planned."""
-    room = means.vram_bytes if artifact.format != "gguf" else means.vram_bytes + means.ram_bytes
-    weights = estimated_bytes(row, artifact)
-    if room == 0 and artifact.format != "gguf":
-        return None  # a build for CPUs may take it
+    room, weights = all_memory(box, artifact.format), estimated_bytes(row, artifact)
     if weights is not None and 0.97 * weights > room:
         where = "of VRAM" if artifact.format != "gguf" else "of VRAM and system RAM"
         return f"{format_size(weights)} of weights, the box has {format_memory(room)} {where}"
     active, bits = row.active_parameters.value, estimated_bits(row, artifact)
-    if slowest and active and bits and means.gpu_bytes_per_second:
-        most = means.gpu_bytes_per_second / (active * bits / 8)
+    reached = _all_bandwidth(box)
+    if slowest and active and bits and reached:
+        most = reached / (active * bits / 8)
         if most < slowest:
             return f"at most {most:.0f} tok/s, if every GPU read at its full bandwidth"
     return None
+
+
+def _all_bandwidth(box: Box) -> float | None:
+    """Bytes a second of all GPUs together; None if one is not known."""
+    bandwidths = [_bandwidth(gpu.row) for gpu in box.gpus]
+    known = [bandwidth for bandwidth in bandwidths if bandwidth]
+    return sum(known) if known and len(known) == len(bandwidths) else None
 
 
 def _bandwidth(row_id: str | None) -> float | None:

@@ -32,7 +32,7 @@ from upright.planning.choosing.nearest_run import nearest_run, plainest_run, run
 from upright.planning.choosing.rule import Way, hopeless, lost_much
 from upright.planning.choosing.table import Table, table_of
 from upright.planning.placement.engine_support import UNRECORDED
-from upright.planning.recommending.candidates import box_totals, ruled_out
+from upright.planning.recommending.candidates import ruled_out
 from upright.planning.recommending.quality import QualityScore, QualityScores
 from upright.planning.speed.assumed_bandwidth import RAM_ASSUMED as RAM_ASSUMED
 
@@ -224,7 +224,7 @@ class _Tried:
         return TOO_LARGE if len(planned) < len(candidate.builds) else None
 
     def _bound(self, row: ModelRow, artifact: Artifact) -> str | None:
-        return ruled_out(row, artifact, box_totals(self.table.box), self.goal.minimum_tokens_per_second)
+        return ruled_out(row, artifact, self.table.box, self.goal.minimum_tokens_per_second)
 
 
 def _nearest_bound(builds: Sequence[Artifact], bounds: Sequence[str | None]) -> str:

@@ -34,6 +34,14 @@ def test_no_is_exit_code_one_and_the_next_command_works(upright):
     assert done.returncode == 0, done.stdout
 
 
+def test_system_ram_that_nobody_told_is_needed_not_there(upright):
+    page = upright("plan", "qwen3.5-397b-a17b", "--box", "1x-rtx-pro-6000-server").stdout
+    (host,) = (line for line in page.splitlines() if line.startswith("  host "))
+    assert host.endswith(" GiB needed")
+    told = upright("plan", "qwen3.5-397b-a17b", "--box", "1x-rtx-pro-6000-server", "--ram", "64GB").stdout
+    assert "GiB needed" not in told
+
+
 def test_a_context_that_the_model_was_not_made_for_is_no_users(upright):
     done = upright("plan", "kimi-k2-thinking", "--box", "hgx-b200", "--context", "512k")
     assert done.returncode == 1

@@ -16,7 +16,7 @@ from upright.facts.records.plan import Goal
 from upright.planning.choosing.artifacts import artifact_choice, releases_of
 from upright.planning.choosing.table import plan
 from upright.planning.recommending import recommend
-from upright.planning.recommending.candidates import box_totals, ruled_out
+from upright.planning.recommending.candidates import ruled_out
 from upright.planning.recommending.quality import NEWER, RANKED_BY, QualityScores
 
 
@@ -82,7 +82,7 @@ def test_bounds_refuse_nothing_that_would_fit(everything):
         named = [
             build for build in row.artifacts if offer.source in (build.repository, f"{build.repository}:{build.quant}")
         ]
-        assert [ruled_out(row, build, box_totals(box), slowest) for build in named] == [None], offer.model
+        assert [ruled_out(row, build, box, slowest) for build in named] == [None], offer.model
 
 
 def test_what_is_asked_for_holds():

@@ -36,6 +36,8 @@ def rows_called(name: str) -> Iterator[Explanation]:
         for row in rows_mentioning(kind, wanted.rpartition(" ")[2]).values():
             if wanted in _called(row):
                 yield explain_row(kind, row)
+    if catalog.find("boxes", name) is None and catalog.find("gpus", name) is None and (box := catalog.find_box(name)):
+        yield explain_row("boxes", box)  # so many of a GPU
 
 
 def engine_names() -> tuple[str, ...]:
