@@ -98,7 +98,7 @@ def four_engines(server: Path, model: Path, folder: Path) -> Iterator[list[Bench
     started = [subprocess.Popen(each, stdout=quiet, stderr=quiet) for each in words]
     try:
         for port in ports:
-            _wait_for(port)
+            wait_for_engine(port)
         yield [subject(KnownEndpoint(LoadTarget(f"http://127.0.0.1:{port}", "tiny"), name="tiny")) for port in ports]
     finally:
         for process in started:
@@ -235,7 +235,7 @@ def _at_once(work: Callable[[int], T], count: int) -> list[T]:
         return list(pool.map(work, range(count)))
 
 
-def _wait_for(port: int) -> None:
+def wait_for_engine(port: int) -> None:
     for _ in range(600):
         with contextlib.suppress(httpx2.HTTPError):
             if httpx2.get(f"http://127.0.0.1:{port}/health", trust_env=False).status_code == 200:

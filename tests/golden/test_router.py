@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ from upright.facts.catalog.rows.usage import UsageRow
 from upright.facts.records.fleet import Fleet, FleetBox, Router
 from upright.facts.records.plan import Goal, Use
 from upright.flows.fleet.rendering import render_router
-from upright.planning.rendering.router import BY_USE, policy_choice
+from upright.planning.rendering.router import policy_choice
 from upright.serving.launch.runtimes import RUNTIMES, DeploymentPaths
 
 GOLDEN = Path(__file__).parent / "router"
@@ -82,7 +83,7 @@ def test_kubernetes():
     assert "http://alpha:8000" in config["workers.json"]
 
 
-@pytest.mark.parametrize("use", BY_USE)
+@pytest.mark.parametrize("use", get_args(Use))
 def test_every_flag_has_a_reason_and_is_one_of_smg(use: str):
     recorded = recorded_flags("smg", "1.13.0")
     assert recorded is not None
@@ -92,7 +93,7 @@ def test_every_flag_has_a_reason_and_is_one_of_smg(use: str):
     assert {setting.name for setting in recipe.arguments} - {"-B"} <= recorded.flags
 
 
-@pytest.mark.parametrize("use", BY_USE)
+@pytest.mark.parametrize("use", get_args(Use))
 def test_new_tasks_share_less_than_what_keeps_a_turn_on_its_box(use: Use):
     """At 0.5, twelve agents whose first turns share 0.86 all went to one box of three."""
     row = get("usages", use)
@@ -113,6 +114,16 @@ def test_the_policy_follows_the_use_unless_it_is_named():
     assert policy_choice(FLEET.model_copy(update={"goal": Goal(use="batch")})).policy == "power_of_two"
     named = FLEET.model_copy(update={"router": Router(policy="prefix_hash")})
     assert (policy_choice(named).policy, policy_choice(named).why) == ("prefix_hash", "asked for in fleet.yaml")
+
+
+def test_the_threshold_may_be_set_in_fleet_yaml():
+    recipe = render_router(
+        FLEET.model_copy(update={"router": Router(cache_threshold=0.7)}), "shell", folder="/x"
+    ).recipe
+    setting = next(each for each in recipe.arguments if each.name == "--cache-threshold")
+    assert (setting.value, setting.reason.partition(":")[0]) == ("0.7", "asked for in fleet.yaml")
+    with pytest.raises(ValueError, match="less than 1"):
+        Router(cache_threshold=1.0)
 
 
 @pytest.mark.parametrize("runtime", ["podman", "docker"])

@@ -109,6 +109,8 @@ class Router(Part):
     """Prometheus metrics, on loopback alone."""
     policy: Policy = "auto"
     """How it chooses a box; `auto`: by the goal's use."""
+    cache_threshold: float | None = Field(default=None, gt=0, lt=1)
+    """Of a prompt, what a box must know to be sent it; None: above what first turns share, by the goal's use."""
     runtime: Runtime = "process"
     """What it runs in."""
     image: SafeName | None = None
@@ -217,8 +219,8 @@ class Fleet(Record):
     """Boxes that serve one model each, and the router in front of them."""
 
     kind: ClassVar[str] = "fleet"
-    schema_version: ClassVar[int] = 3
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added, 2: fields_added}
+    schema_version: ClassVar[int] = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added, 2: fields_added, 3: fields_added}
 
     name: Name
     """How verbs call it."""

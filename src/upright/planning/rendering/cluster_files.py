@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from upright.facts.records.fleet import Fleet
 from upright.facts.records.recipe import Recipe, Setting
+from upright.planning.choosing.routing import SMG_VERSION, RouterPolicy
 from upright.planning.rendering.container import ALL_ADDRESSES, label_of
 from upright.planning.rendering.kubernetes import pod
 from upright.planning.rendering.leaderworkerset import LWS_VALUES, group_head
 from upright.planning.rendering.quoting import one_line, shell_word, yaml_text
 from upright.planning.rendering.recipe import LOOPBACK
-from upright.planning.rendering.router import SMG_VERSION, policy_choice
+from upright.planning.rendering.router import policy_choice
 
 USER = 10001
 """Numeric: `runAsNonRoot` cannot be checked by a name."""
@@ -86,6 +87,7 @@ def helm_values(fleet: Fleet, boxes: Sequence[ClusterBox]) -> str:
         "router:",
         "  replicas: 1  # each router knows only what it sent itself: two would send one conversation to two boxes",
         f"  policy: {policy}  # {one_line(choice.why)}",
+        *_cache_lines(choice),
         "  workerUrls:  # one Service a box: a Service over several would hide them from the policy",
         *(f"  - {yaml_text(box.url)}" for box in boxes),
         f"  requestTimeoutSecs: {router.request_seconds}  # long answers are what agents wait for",
@@ -156,6 +158,16 @@ def binding_all(recipe: Recipe) -> Recipe:
 
 def fleet_name(fleet: Fleet) -> str:
     return label_of(fleet.name)
+
+
+def _cache_lines(choice: RouterPolicy) -> list[str]:
+    """The chart's own is 0.3, at which agents that begin alike all go to one box."""
+    if choice.cache_threshold is None:
+        return []
+    return [
+        f"  cacheThreshold: {choice.cache_threshold:g}  # {one_line(choice.threshold_why)}",
+        f"  balanceAbsThreshold: {choice.spill_requests}  # so many requests over the mean make a box too full",
+    ]
 
 
 def _engine(fleet: Fleet, box: ClusterBox, wire: PodRdma | None) -> list[str]:

@@ -6,54 +6,21 @@ the list, and smg reads the list again as soon as it changes. What starts smg fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from upright.base.errors import EngineError
-from upright.facts.catalog import get
 from upright.facts.catalog.recorded_flags import nearest_flags
-from upright.facts.catalog.rows.usage import UsageRow
 from upright.facts.records.fleet import Fleet
-from upright.facts.records.plan import Use
 from upright.facts.records.recipe import Recipe, Setting
+from upright.planning.choosing.routing import SMG_VERSION, RouterPolicy, router_policy
 from upright.planning.rendering.container import ROUTER
 
-SMG_VERSION = "1.13.0"
 IMAGE = f"docker.io/lightseekorg/smg:{SMG_VERSION}"
 
 
-@dataclass(frozen=True)
-class PolicyChoice:
-    """A policy and what it does, as its source says."""
-
-    policy: str
-    why: str
-    more: tuple[Setting, ...] = ()
-
-
-_SOURCE = "smg 1.13.0, model_gateway/src/policies"
-_LEAST_THRESHOLD = 0.5
-_SHORT_OPENING = 2 / 3
-"""Of a usual one: what still counts as a new task."""
-BY_USE: dict[Use, PolicyChoice] = {
-    "coding-agent": PolicyChoice(
-        "cache_aware",
-        "each turn begins with the whole conversation before it, and the box that read that has it in its cache "
-        "(prefix_hash looks at the first 1024 characters, which all agents share; consistent_hashing wants a header)",
-    ),
-    "chat": PolicyChoice("cache_aware", "a conversation stays where its history is in the cache"),
-    "long-documents": PolicyChoice("cache_aware", "questions about a document go where it was read"),
-    "batch": PolicyChoice(
-        "power_of_two",
-        "nothing is asked twice: the emptier of two boxes drawn at random",
-        (
-            Setting(
-                name="--power-of-two-load-metric",
-                value="requests",
-                reason="requests in flight, which the router counts itself: not every engine reports its load",
-            ),
-        ),
-    ),
-}
+_REQUESTS_IN_FLIGHT = Setting(
+    name="--power-of-two-load-metric",
+    value="requests",
+    reason="requests in flight, which the router counts itself: not every engine reports its load",
+)
 
 
 def router_recipe(
@@ -93,13 +60,9 @@ def router_recipe(
     )
 
 
-def policy_choice(fleet: Fleet) -> PolicyChoice:
-    """The policy that was asked for, or the one that suits the use."""
-    wanted = fleet.router.policy
-    suited = BY_USE[fleet.goal.use]
-    if wanted in ("auto", suited.policy):
-        return suited
-    return PolicyChoice(wanted, "asked for in fleet.yaml")
+def policy_choice(fleet: Fleet) -> RouterPolicy:
+    router, goal = fleet.router, fleet.goal
+    return router_policy(goal.use, goal.users, policy=router.policy, cache_threshold=router.cache_threshold)
 
 
 def _settings(fleet: Fleet, folder: str) -> list[Setting]:
@@ -114,12 +77,19 @@ def _settings(fleet: Fleet, folder: str) -> list[Setting]:
         ("--policy", choice.policy, choice.why),
     ]
     settings = [Setting(name=name, value=str(argument), reason=why) for name, argument, why in rows]
-    settings += choice.more
-    if choice.policy == "cache_aware":
-        settings += [
-            _threshold(fleet.goal.use),
-            _of("--balance-abs-threshold", max(2, users), "so many requests over the mean make a box too full"),
-        ]
+    if choice.policy == "power_of_two" and fleet.goal.use == "batch":
+        settings.append(_REQUESTS_IN_FLIGHT)
+    if choice.cache_threshold is not None:
+        threshold = Setting(
+            name="--cache-threshold",
+            value=f"{choice.cache_threshold:g}",
+            reason=choice.threshold_why,
+            source=choice.threshold_source,
+        )
+        spill = _of(
+            "--balance-abs-threshold", choice.spill_requests, "so many requests over the mean make a box too full"
+        )
+        settings += [threshold, spill]
     settings += [
         _of("--health-check-interval-secs", router.health_seconds, "a dead box is found within two of these"),
         _of("--health-failure-threshold", 2, "one slow answer is not a death"),
@@ -147,22 +117,6 @@ def _settings(fleet: Fleet, folder: str) -> list[Setting]:
         _of("--shutdown-grace-period-secs", 30, "running answers may end"),
     ]
     return settings
-
-
-def _threshold(use: Use) -> Setting:
-    """Above what the first turn of everybody shares: at less, all of them go where the first one went."""
-    row = get("usages", use)
-    assert isinstance(row, UsageRow)
-    shared, opening = row.shared_tokens.value or 0.0, row.opening_tokens.median or row.opening_tokens.value or 0.0
-    least, usual = (shared / (shared + opening * part) for part in (_SHORT_OPENING, 1))
-    return Setting(
-        name="--cache-threshold",
-        value=f"{max(_LEAST_THRESHOLD, least):.2g}",
-        reason=f"a turn that repeats more than this of its text stays; a new task shares {shared:,.0f} "
-        f"of {shared + opening:,.0f} tokens with others ({usual:.2f}) and goes where there is room",
-        source=f"{_SOURCE}/cache_aware.rs: only a longer match than this decides the box; "
-        f"usages {use}: shared_tokens, opening_tokens",
-    )
 
 
 def _of(name: str, value: int | str, why: str) -> Setting:

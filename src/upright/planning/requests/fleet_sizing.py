@@ -12,6 +12,7 @@ from upright.facts.catalog import get
 from upright.facts.catalog.rows.usage import UsageRow
 from upright.facts.records.plan import Parallel, Use
 from upright.facts.records.sizing import Sizing
+from upright.planning.choosing.routing import router_policy
 from upright.planning.requests.plan_request import ArtifactChoice, PlanRequest, plan_request
 from upright.planning.sizing.answer import OnTrial, ServingBox, best_configuration, sizing
 from upright.planning.sizing.capacity import ServiceDemand, ServiceObjective, trial
@@ -79,7 +80,10 @@ def size_request(request: SizeRequest, ways: Iterable[ServingBox], *, on_trial: 
     remaining = iter(ways)
     first = next(remaining)
     usage = usage_of(row, figures, first.context_tokens)
-    demand = ServiceDemand(request.users, usage, request.promise, request.seed, exact=request.exact)
+    router = router_policy(
+        request.use, shared_tokens=usage.shared_tokens, opening_tokens=request.habits.get("opening_tokens")
+    )
+    demand = ServiceDemand(request.users, usage, request.promise, request.seed, exact=request.exact, router=router)
     serving, size = best_configuration(demand, chain([first], remaining), on_trial=on_trial)
     if size is None:
         return SizedFleet(demand, serving, None)

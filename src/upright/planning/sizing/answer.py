@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from upright.facts.records.base import Figure
@@ -67,7 +67,13 @@ def best_configuration(
             break
         if sized is None:
             most = None if fewest is None else fewest - 1
-            sized = size(demand, way.service, near=rough, most=most, on_trial=_heard(on_trial, _planned_words(way)))
+            sized = size(
+                _demand_on(demand, way),
+                way.service,
+                near=rough,
+                most=most,
+                on_trial=_heard(on_trial, _planned_words(way)),
+            )
         if best is None or (sized is not None and (best[1] is None or sized.boxes < best[1].boxes)):
             best = (way, sized)
     assert best is not None, "there is a way, or an error said why not"
@@ -80,17 +86,25 @@ def _tried_roughly(
     """By short trials; one box, which would end the search, by long ones too."""
     fewest, in_vain = None, 0
     for way in ways:
-        sized, rough = None, rough_size(demand, way.service, near=fewest)
+        sized, rough = None, rough_size(_demand_on(demand, way), way.service, near=fewest)
         if on_trial is not None and rough is not None:
             on_trial(f"{_planned_words(way)}, roughly", rough, True)
         if rough == 1:
-            sized = size(demand, way.service, near=1, on_trial=_heard(on_trial, _planned_words(way)))
+            sized = size(_demand_on(demand, way), way.service, near=1, on_trial=_heard(on_trial, _planned_words(way)))
             rough = sized.boxes if sized else None
         yield way, rough, sized
         saves = rough is not None and (fewest is None or rough < fewest)
         fewest, in_vain = (rough, 0) if saves else (fewest, in_vain + 1)
         if in_vain == _IN_VAIN or fewest == 1:
             return
+
+
+def _demand_on(demand: ServiceDemand, serving: ServingBox) -> ServiceDemand:
+    """With the router that a fleet of such boxes is given."""
+    if demand.router is None:
+        return demand
+    spill = max(demand.router.spill_requests, serving.at_once or 0)
+    return replace(demand, router=replace(demand.router, spill_requests=spill))
 
 
 def curve_of(service: Service, **rest: object) -> Curve:
@@ -120,6 +134,7 @@ def sizing(
     on_trial: OnTrial | None = None,
 ) -> Sizing | None:
     """None if one user alone on a box already breaks the promise. `found` is the size, if it is known already."""
+    demand = _demand_on(demand, serving)
     best = found or size(demand, serving.service, on_trial=_heard(on_trial, _planned_words(serving)))
     if best is None:
         return None

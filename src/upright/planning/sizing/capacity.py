@@ -1,8 +1,8 @@
 """The fewest boxes that keep an SLO for so many users, by simulating them.
 
-Conversations stay with their box, so that boxes hardly know of each other: of a large fleet a part is simulated, with
-its share of the users, as large as the turns that a trial counts need. What that may be off by is measured by asking
-again with other seeds.
+Most turns stay with their conversation's box, so that boxes hardly know of each other: of a large fleet a part is
+simulated, with its share of the users, as large as the turns that a trial counts need. What that may be off by is
+measured by asking again with other seeds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from upright.planning.choosing.routing import RouterPolicy
 from upright.planning.sizing.outcome import SimulationOutcome
 from upright.planning.sizing.service import Service
 from upright.planning.sizing.setting import SimulationSetting
@@ -95,6 +96,8 @@ class ServiceDemand:
     """Turns that a trial counts at least."""
     exact: bool = False
     """Every box and every user is simulated, however many."""
+    router: RouterPolicy | None = None
+    """How turns come to boxes; None: a conversation stays, a new one goes to the less loaded of two."""
 
 
 class _Search:
@@ -254,6 +257,7 @@ def _setting(demand: ServiceDemand, service: Service, boxes: int, *, least_part:
         warm_up_seconds=_WARM_CYCLES * cycle,
         settle_seconds=cycle,
         seed=demand.seed,
+        router=demand.router,
     )
 
 

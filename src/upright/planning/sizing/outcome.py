@@ -79,6 +79,8 @@ class SimulationOutcome:
     last_seconds: float = 0.0
     """When the last of these answers ended."""
     events: int = 0
+    sent_by_box: Counter[int] = field(default_factory=Counter)
+    """Turns that each box was sent."""
 
     def merge(self, other: SimulationOutcome) -> None:
         """Another part of the same fleet over the same time."""
@@ -86,6 +88,7 @@ class SimulationOutcome:
         self.tokens_per_second.merge(other.tokens_per_second)
         self.simulated_seconds = max(self.simulated_seconds, other.simulated_seconds)
         self.last_seconds = max(self.last_seconds, other.last_seconds)
+        self.sent_by_box.update(other.sent_by_box)
         for name in _ADDED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 

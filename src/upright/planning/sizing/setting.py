@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from upright.planning.choosing.routing import RouterPolicy
 from upright.planning.sizing.service import Service
 from upright.planning.sizing.usage import Usage
 
@@ -32,6 +33,8 @@ class SimulationSetting:
     """Conversations that begin when and at which box, in order; () if nobody wrote that down."""
     routing: Routing = "affinity"
     """affinity: turns of a conversation go to the box that has its prefix, a new one to the less loaded of two."""
+    router: RouterPolicy | None = None
+    """The router of the fleet, in place of `routing`; None: turns never leave their box while it is up."""
     hours_between_failures: float | None = None
     """Mean time until a box fails by chance; None: never."""
     fails_at_seconds: float | None = None

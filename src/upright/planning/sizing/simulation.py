@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from upright.planning.sizing.deck import DECK, Deck, at_least_one
 from upright.planning.sizing.outcome import SimulationOutcome
+from upright.planning.sizing.router import cache_aware, power_of_two
 from upright.planning.sizing.service import Service
 from upright.planning.sizing.setting import SimulationSetting
 from upright.planning.sizing.usage import Usage
@@ -32,7 +33,7 @@ class _Talk:
 
     __slots__ = (
         "answer", "asked_at", "blocked", "box", "first_at", "need", "number", "opened", "prefix", "prompt_left",
-        "stays", "token_seconds", "turns_left",
+        "sent_tokens", "stays", "token_seconds", "turns_left",
     )  # fmt: skip
 
     def __init__(self, number: int, stays: bool) -> None:
@@ -41,6 +42,7 @@ class _Talk:
         self.opened = False
         self.box: _Box | None = None
         self.prefix = 0  # tokens of the conversation so far
+        self.sent_tokens = 0  # of the prompt before: the router does not see answers
         self.turns_left = 0
         self.need = 0  # tokens this turn holds in the cache when it ends
         self.answer = 0
@@ -54,10 +56,11 @@ class _Talk:
 class _Box:
     __slots__ = (
         "began", "cached", "cached_tokens", "carried", "count", "decoding", "decoding_tokens", "held_tokens",
-        "prompting", "running", "step", "steps", "up", "version", "waiting",
+        "place", "prompting", "running", "sent", "step", "steps", "up", "version", "waiting",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, place: int) -> None:
+        self.place = place
         self.up = True
         self.version = 0  # of the one event that it has in the calendar
         self.began = 0.0  # when the present steps began,
@@ -70,9 +73,14 @@ class _Box:
         self.prompting: deque[_Talk] = deque()
         self.waiting: deque[_Talk] = deque()
         self.running = 0
+        self.sent = 0  # requests, ever
         self.held_tokens = 0
         self.cached: OrderedDict[int, int] = OrderedDict()  # prefixes of conversations that are not running
         self.cached_tokens = 0
+
+    @property
+    def load(self) -> int:
+        return self.running + len(self.waiting)
 
 
 class _Run:
@@ -87,11 +95,12 @@ class _Run:
         # What everybody begins with is in a cache once.
         self.shared = setting.usage.shared_tokens
         self.pool = max(1, setting.service.pool_tokens - self.shared)
-        self.boxes = [_Box() for _ in range(setting.boxes)]
+        self.boxes = [_Box(place) for place in range(setting.boxes)]
         self.calendar: list[tuple[float, int, Callable[[Any, int], None], int, Any]] = []
         self.order = 0
         self.talks = 0
         self.turn_of = 0
+        self.last_sent: _Box | None = None  # which box was sent what everybody begins with last
         self.now = 0.0
         self.counts_from = math.inf if setting.settle_seconds else setting.warm_up_seconds
         self.end = self.counts_from + setting.seconds
@@ -179,6 +188,7 @@ class _Run:
             grown = (usage.opening_tokens.mean + usage.answer_tokens.mean + growth * (behind - 1)) % room
             talk.opened, talk.turns_left = True, turns - behind
             talk.prefix = min(usage.longest_tokens, usage.shared_tokens + int(grown))
+            talk.sent_tokens = max(usage.shared_tokens, talk.prefix - int(usage.answer_tokens.mean))
         return talk
 
     def _arrive(self, _: Any, __: int) -> None:
@@ -213,7 +223,7 @@ class _Run:
         talk.opened = True
         if talk.stays:
             talk.box = None
-        talk.prefix, talk.turns_left = self.shared, self.turns.whole()
+        talk.prefix, talk.sent_tokens, talk.turns_left = self.shared, 0, self.turns.whole()
         return talk
 
     def _send(self, talk: _Talk, _: int) -> None:
@@ -221,7 +231,11 @@ class _Run:
         if box is None:  # nobody is up
             self._put(self.now + _RETRY_SECONDS, self._send, talk)
             return
-        talk.box = box
+        talk.box = self.last_sent = box
+        talk.sent_tokens = talk.need - talk.answer
+        box.sent += 1
+        if talk.asked_at >= self.counts_from:
+            self.outcome.sent_by_box[box.place] += 1
         talk.blocked = self._blocked(box, talk)
         box.waiting.append(talk)
         if not box.step:
@@ -230,7 +244,15 @@ class _Run:
             self._stop_after_this_step(box)
 
     def _route(self, talk: _Talk) -> _Box | None:
-        boxes, setting = self.boxes, self.setting
+        boxes, setting, router = self.boxes, self.setting, self.setting.router
+        if router is not None and router.policy == "power_of_two":
+            return power_of_two(boxes, self.random)
+        if router is not None and router.policy == "cache_aware":
+            own = talk.box is not None and talk.sent_tokens > self.shared
+            known_at, known_tokens = (talk.box, talk.sent_tokens) if own else (self.last_sent, self.shared)
+            return cache_aware(
+                boxes, router, known_at=known_at, known_tokens=known_tokens, prompt_tokens=talk.need - talk.answer
+            )
         if setting.routing == "affinity":
             return talk.box if talk.box is not None and talk.box.up else self._less_loaded()
         for _ in boxes:
@@ -411,7 +433,8 @@ class _Run:
         if self.now >= self.counts_from:
             self.outcome.failures += 1
             self.outcome.cut += len(cut)
-        fresh, version = _Box(), box.version + 1
+        fresh, version = _Box(box.place), box.version + 1
+        fresh.sent = box.sent
         for name in _Box.__slots__:
             setattr(box, name, getattr(fresh, name))
         box.version, box.up = version, False

@@ -21,7 +21,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, ways: list[tuple[int | None, int | N
 
     monkeypatch.setattr(answer, "size", size)
     serving = [SimpleNamespace(service=number, at_once=number) for number in range(len(ways))]
-    best, sized = answer.best_configuration(cast(Any, None), cast(Any, serving))
+    best, sized = answer.best_configuration(cast(Any, SimpleNamespace(router=None)), cast(Any, serving))
     return cast(int, best.service), None if sized is None else sized.boxes
 
 

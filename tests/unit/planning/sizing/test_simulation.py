@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from upright.base.errors import UsageError
+from upright.planning.choosing.routing import RouterPolicy
 from upright.planning.sizing.outcome import Histogram, SimulationOutcome
+from upright.planning.sizing.router import cache_aware
 from upright.planning.sizing.service import Service
 from upright.planning.sizing.setting import SimulationSetting
 from upright.planning.sizing.simulation import simulate
@@ -33,6 +35,13 @@ USAGE = Usage(
     longest_tokens=32_768,
 )
 SETTING = SimulationSetting(SERVICE, USAGE, boxes=1, users=1, seconds=1000.0)
+
+
+@dataclass
+class _Waiting:
+    load: int
+    up: bool = True
+    sent: int = 0
 
 
 def test_one_user_alone_sees_the_bare_times() -> None:
@@ -121,6 +130,41 @@ def test_without_affinity_a_conversation_reads_its_prefix_again() -> None:
     assert (kept.reused or 0) > 0.8
     assert kept.reread_tokens == 0
     assert (lost.reused or 0) < 0.5 < lost.reread_tokens / lost.prompt_tokens * 2
+
+
+def test_agents_that_begin_alike_meet_on_one_box_unless_the_threshold_is_above_what_they_share() -> None:
+    """At half of a prompt whoever begins goes where the last one went, for ever."""
+    talks = Usage(1200, Habit(200), Habit(20), Habit(20), Habit(20), Habit(0), Habit(30), 1, 100_000)
+    setting = replace(SETTING, usage=talks, boxes=3, users=0, arrivals_per_second=0.01, seconds=20_000.0)
+    shares = {}
+    for threshold in (0.5, 0.9):
+        outcome = simulate(replace(setting, router=RouterPolicy("cache_aware", "", threshold)))
+        shares[threshold] = max(outcome.sent_by_box.values()) / sum(outcome.sent_by_box.values())
+        assert outcome.reread_tokens == 0
+    assert shares[0.9] < 0.4
+    assert shares[0.5] == 1
+
+
+def test_a_turn_that_adds_more_than_the_threshold_leaves_goes_elsewhere_and_is_read_again() -> None:
+    talks = replace(USAGE, turns=Habit(2), turn_tokens=Habit(2000))
+    setting = replace(SETTING, usage=talks, boxes=3, users=9, seconds=20_000.0, warm_up_seconds=500.0)
+    stays, leaves = (
+        simulate(replace(setting, router=RouterPolicy("cache_aware", "", threshold))) for threshold in (0.2, 0.9)
+    )
+    assert stays.reread_tokens == 0 < leaves.reread_tokens
+    assert leaves.first_token_seconds.mean > stays.first_token_seconds.mean
+
+
+def test_a_box_that_is_too_full_is_left_though_it_knows_the_turn() -> None:
+    full, free = _Waiting(load=12), _Waiting(load=0)
+    policy = RouterPolicy("cache_aware", "", 0.5, spill_requests=2)
+    known = {"known_at": full, "known_tokens": 90, "prompt_tokens": 100}
+    assert cache_aware([full, free], policy, **known) is free
+    assert cache_aware([full, free], replace(policy, spill_requests=8), **known) is free, "mean 6, swing 4.9"
+    full.load = 3
+    assert cache_aware([full, free], policy, **known) is full
+    full.up = free.up = False
+    assert cache_aware([full, free], policy, **known) is None
 
 
 def test_round_robin_comes_back_to_the_box_that_has_an_older_prefix() -> None:
