@@ -11,6 +11,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from upright.app.cli.main import cli
+from upright.base.units import GB
+from upright.engines.vllm.budget import own_sequences as vllm_own_sequences
+from upright.facts import catalog
 
 ROWS = Path(__file__).with_name("published_pools.csv")
 LATER = ROWS.with_name("published_pools_later.csv")
@@ -110,8 +113,16 @@ def starts(rows: Path = ROWS) -> tuple[Start, ...]:
         return tuple(Start(row) for row in csv.DictReader(opened))
 
 
+def own_sequences(gpu: str) -> int:
+    """What vLLM takes at once where nobody says, which a person who names nothing has started."""
+    card = catalog.gpu(gpu.partition("+")[0])
+    return vllm_own_sequences(int(float(card.memory_gb.value or 0) * GB), card.compute_capability)
+
+
 def argv(start: Start) -> list[str]:
-    """With what the author says of the start, and nothing that only we would know."""
+    """With what the author says of the start, what the engine does where he says nothing, and nothing that only we
+    would know.
+    """
     row = start.row
     count, engine = int(row["gpu_count"] or 1), row["engine"].partition("-fork")[0]
     boxes = count // 8 if count > 16 else 1
@@ -126,6 +137,8 @@ def argv(start: Start) -> list[str]:
         ("--max-num-seqs", "max_num_seqs"), ("--max-num-batched-tokens", "max_batched_tokens"),
     ):  # fmt: skip
         stated += [option, row[column]] if row[column] else []
+    if engine == "vllm" and not row["max_num_seqs"]:
+        stated += ["--max-num-seqs", str(own_sequences(row["gpu"]))]
     cache_type = row["kv_dtype"].split(" ")[-1]
     stated += ["--kv-dtype", cache_type] if _STATED_TYPE.fullmatch(cache_type) else []
     stated += ["--expert-parallel"] if _WHOLE_EXPERTS.search(row["note"]) and "sglang" not in engine else []

@@ -24,7 +24,11 @@ def sequences(plan: Plan) -> int:
     """Requests admitted at once: what the plan has room for, and never fewer than an agent's side calls need."""
     if plan.goal.sequences is not None:
         return plan.goal.sequences
-    return min(MOST_SEQUENCES, max(plan.goal.users, plan.users_at_context, LEAST_SEQUENCES))
+    return most_sequences(plan.goal.users, plan.users_at_context)
+
+
+def most_sequences(users: int, users_at_context: int) -> int:
+    return min(MOST_SEQUENCES, max(users, users_at_context, LEAST_SEQUENCES))
 
 
 def whole_experts_words(parallel: Parallel) -> str:

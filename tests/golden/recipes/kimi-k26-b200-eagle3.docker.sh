@@ -70,11 +70,11 @@ arguments=(
   --tensor-parallel-size 8
   # the context that was planned; longer is also slower at short prompts [local-inference-lab/rtx6kpro models/kimi-k26-v4.md]
   --max-model-len "$MAX_MODEL_LEN"
-  # requests at once: 32 asked for, 132 fit at full context, and an agent's short side calls
-  --max-num-seqs 132
+  # requests at once: 32 asked for, 135 fit at full context, and an agent's short side calls
+  --max-num-seqs 135
   # tokens computed at once: what the plan's scratch memory was counted with
   --max-num-batched-tokens 8192
-  # the share of each GPU that was planned: 2,163,136 tokens of cache are sure to fit
+  # the share of each GPU that was planned: 2,219,904 tokens of cache are sure to fit
   --gpu-memory-utilization "$GPU_MEMORY_UTILIZATION"
   # the cache type that was planned: 35,712 bytes a token; said aloud, since `auto` follows the checkpoint
   --kv-cache-dtype fp8
@@ -93,7 +93,7 @@ arguments=(
   # eagle3 guesses 3 tokens ahead: a latency feature, judged on your load [Poor on SM120; Lambda's B200 guide uses it.]
   --speculative-config '{"method":"eagle3","num_speculative_tokens":3,"model":"lightseekorg/kimi-k2.6-eagle3"}'
   # sequences x (guesses + 1): larger batches would leave the CUDA graphs [local-inference-lab/rtx6kpro models/kimi-k26-v2.md]
-  --max-cudagraph-capture-size 528
+  --max-cudagraph-capture-size 540
   # an agent sends the same long prefix with every call; off only pays for prompts that share nothing [vLLM docs, automatic prefix caching]
   --enable-prefix-caching
   # usage tells how much of a prompt came from the cache, which proofs and benchmarks read [vLLM 0.32.0, cli_args.py]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from scripts.fitting.pools import by_image, by_setting, fit, leave_out, pools, residual_gib
-from upright.engines.facets.budget import Admitted
 from upright.facts import catalog
 from upright.facts.records.plan import Parallel
 from upright.models.deriving.catalogue_models import records
@@ -38,11 +37,11 @@ def test_kimi_on_h200_with_the_engines_own_sequences_is_what_its_causes_add_up_t
     """Nothing of them was fitted on it: 1,024 sequences over 163,840 words are six of its eight GiB."""
     crowded, shape = fit(HOPPER).runtime, records(catalog.model("kimi-k2-thinking"))[0].architecture
     rows = overheads("vllm", "0.11.0", capability="9.0", kinds=kinds_of(shape))
-    asked = ReserveCase(shape, Parallel(tensor=8), 8192, Admitted(1024, 8192), draft=False)
+    asked = ReserveCase(shape, Parallel(tensor=8), 8192, 1024, draft=False)
     runtime = with_causes({row.term: row for row in rows}, asked)["runtime"].gib
     assert 7.9 <= crowded <= 8.5
-    assert runtime.best < crowded <= runtime.high
-    few = with_causes({row.term: row for row in rows}, asked._replace(admitted=Admitted(4, 8192)))["runtime"].gib
+    assert runtime.low <= crowded <= runtime.high
+    few = with_causes({row.term: row for row in rows}, asked._replace(sequences=4))["runtime"].gib
     assert few.high < crowded, "a few sequences take a third of it"
 
 

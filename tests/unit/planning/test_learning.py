@@ -194,7 +194,8 @@ def test_graphs_belong_to_the_ranks_that_share_a_cache():
     assert same.kv.low_tokens > 0.98 * same.kv.capacity_tokens
     shared = vllm_plan(measured=[found], **{**counted, "decode_context_parallel": 8})
     assert term(shared, "runtime").bytes == pytest.approx(2.5 * GIB, abs=0.03 * GIB)
-    assert term(shared, "graphs").why == term(vllm_plan(**{**counted, "decode_context_parallel": 8}), "graphs").why
+    by_itself = term(vllm_plan(**{**counted, "decode_context_parallel": 8}), "graphs")
+    assert term(shared, "graphs").why.partition(" captured")[0].rpartition(" ")[0] in by_itself.why
     graphs, pool = term(shared, "graphs"), shared.kv.capacity_tokens * shared.kv.bytes_per_token / 8
     unmeasured = (graphs.high_bytes - graphs.bytes) / pool
     assert unmeasured > 0.05

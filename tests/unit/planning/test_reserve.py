@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+import upright
 from upright.app.cli.main import cli
 from upright.base.units import GIB
-from upright.engines.facets.budget import Admitted
 from upright.facts.records.model import Architecture, Experts, GqaAttention
 from upright.facts.records.plan import Parallel
 from upright.planning.memory.overhead import overheads
@@ -34,12 +34,11 @@ def reserve(
     capability: str = "8.9",
     ranks: int = 1,
     batched: int = 2048,
-    most: int = 256,
-    asked: int | None = None,
+    asked: int = 4,
     draft: bool = False,
 ):
     rows = overheads("vllm", version, capability=capability, kinds=kinds_of(shape))
-    case = ReserveCase(shape, Parallel(tensor=ranks), batched, Admitted(most, batched), draft, asked)
+    case = ReserveCase(shape, Parallel(tensor=ranks), batched, asked, draft)
     return with_causes({row.term: row for row in rows}, case)
 
 
@@ -79,14 +78,41 @@ def test_it_shrinks_with_the_model_the_batch_and_the_sequences(layers, hidden, w
         assert gib(smaller, "high") <= gib(full, "high") + 1e-9
 
 
-def test_it_shrinks_with_the_card_since_the_engine_admits_fewer_by_itself():
-    from upright.engines.vllm.budget import admits
+def test_what_the_engine_takes_by_itself_follows_the_card():
+    from upright.engines.vllm.budget import own_sequences
 
-    small, large = admits(24 * GIB, "8.9"), admits(96 * GIB, "12.0")
-    assert (small.sequences, small.batched_tokens) == (256, 2048)
-    assert (large.sequences, large.batched_tokens) == (1024, 8192)
-    assert admits(80 * GIB, "8.0") == small, "an A100 is not among the large"
-    assert gib(reserve(dense(), most=small.sequences), "high") < gib(reserve(dense(), most=large.sequences), "high")
+    assert own_sequences(24 * GIB, "8.9") == 256
+    assert own_sequences(96 * GIB, "12.0") == 1024
+    assert own_sequences(80 * GIB, "8.0") == 256, "an A100 is not among the large"
+
+
+def test_a_plan_is_for_as_many_requests_as_its_recipe_asks_for():
+    """Not for the 1,024 that the engine would take by itself: GLM-5.1 for six was said not to fit, though it does."""
+    words = ["glm-5.1", "--box", "8x-rtx-pro-6000-workstation"]
+    found = planned(*words, "--users", "6")
+    by_itself = planned(*words, "--users", "6", "--max-num-seqs", "1024")
+    assert found["objections"] == []
+    assert by_itself["kv"]["low_tokens"] < 6 * 65536 <= found["kv"]["low_tokens"]
+    assert found["kv"]["high_tokens"] < 1.3 * found["kv"]["low_tokens"]
+    assert [note["message"] for note in found["notes"] if note["code"] == "tight"] == [
+        "with 6 requests at once, as recipes ask for; with the engine's own 1,024 it may not fit"
+    ]
+    script = CliRunner().invoke(cli, ["render", *words, "--users", "6", "--engine", "vllm"]).stdout
+    asked = int(" ".join(script.split()).partition("--max-num-seqs ")[2].partition(" ")[0])
+    assert found["users_at_context"] <= asked <= 6
+
+
+@given(users=st.integers(1, 300), context=st.integers(1024, 40_960))
+def test_a_recipe_never_asks_for_more_than_was_planned(users, context):
+    """What fits beside the fewest is planned for, so that what fits beside that is no more."""
+    from upright.engines.model_settings import sequences
+
+    plans = upright.plan("qwen3.6-35b-a3b", "1x RTX 5090", users=users, context_tokens=context, engine="vllm")
+    for plan in plans:
+        graphs = next(line for line in plan.ledger if line.term == "graphs")
+        planned_for = int(graphs.why.partition(" captured sizes of ")[2].partition(" ")[0].replace(",", ""))
+        assert sequences(plan) <= planned_for
+    assert plans
 
 
 def test_sizes_are_captured_as_the_engine_says_it():
@@ -138,7 +164,8 @@ def planned(*words: str):
     ],
 )
 def test_dense_models_on_one_card_as_published(tmp_path, size, box, context, more, pool):
-    found = planned(small(tmp_path, size, **QWEN3[size]), "--box", box, "--context", context, *more)
+    own = ("--max-num-seqs", "1024")
+    found = planned(small(tmp_path, size, **QWEN3[size]), "--box", box, "--context", context, *own, *more)
     token = found["kv"]["bytes_per_token"]
     assert found["kv"]["low_tokens"] * token / GIB <= pool <= found["kv"]["high_tokens"] * token / GIB
 

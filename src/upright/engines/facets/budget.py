@@ -17,13 +17,6 @@ class Offered(NamedTuple):
     why: str
 
 
-class Admitted(NamedTuple):
-    """What an engine takes at once by its own defaults."""
-
-    sequences: int
-    batched_tokens: int
-
-
 class CacheForms(NamedTuple):
     """Forms of the cache that hang on silicon and builds."""
 
@@ -62,8 +55,8 @@ class GpuShare(NamedTuple):
     """Whether a version's pool is what is left after CUDA graphs; of an unknown version as of a new one."""
     runtime: Callable[[Plan, MemoryReport, str], Reading | None]
     """A start's log -> what is gone on a GPU beside weights, cache and graphs."""
-    admits: Callable[[int, str | None], Admitted] = lambda _bytes, _capability: Admitted(256, 8192)
-    """Bytes that the driver reports and compute capability -> what the engine takes at once by itself."""
+    own_sequences: Callable[[int, str | None], int] = lambda _bytes, _capability: 256
+    """Bytes that the driver reports and compute capability -> requests that the engine takes at once by itself."""
     padded_experts: frozenset[str] = frozenset()
     """Formats of weights whose experts grow to the widths that kernels take."""
     block_tokens: int = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upright.base.units import GIB, format_memory
-from upright.engines.facets.budget import Admitted, CacheForms, CpuBuild, GpuShare, Offered
+from upright.engines.facets.budget import CacheForms, CpuBuild, GpuShare, Offered
 from upright.engines.memory_report import MemoryReport, Reading
 from upright.facts.catalog import versions
 from upright.facts.records.plan import Plan
@@ -24,10 +24,9 @@ def offered(cuda_bytes: int, share: float, origin: str, _gone_bytes: int) -> Off
     return Offered(int(cuda_bytes * share), why)
 
 
-def admits(memory_bytes: int, capability: str | None) -> Admitted:
-    """A server's defaults: by memory, and an A100 is not among the large (vllm/engine/arg_utils.py, 0.10 to 0.32)."""
-    large = memory_bytes >= _LARGE_BYTES and capability != "8.0"
-    return Admitted(1024, 8192) if large else Admitted(256, 2048)
+def own_sequences(memory_bytes: int, capability: str | None) -> int:
+    """A server's default: by memory, and an A100 is not among the large (vllm/engine/arg_utils.py, 0.10 to 0.32)."""
+    return 1024 if memory_bytes >= _LARGE_BYTES and capability != "8.0" else 256
 
 
 def graphs_counted(version: str | None) -> bool:
@@ -55,7 +54,7 @@ BUDGET = GpuShare(
     offered=offered,
     graphs_counted=graphs_counted,
     runtime=runtime,
-    admits=admits,
+    own_sequences=own_sequences,
     padded_experts=frozenset({"mxfp4"}),
     block_tokens=16,
     # Guard: sparse MLA on SM120 needs the packed layout (https://github.com/vllm-project/vllm/pull/43477)

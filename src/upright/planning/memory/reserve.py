@@ -8,12 +8,9 @@ reserve shrinks with the model, the batch and the card, and none of it is a shar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import sqrt
 from typing import NamedTuple
 
 from upright.base.units import GIB, format_memory
-from upright.engines import model_settings
-from upright.engines.facets.budget import Admitted
 from upright.facts.catalog.rows.memory import Band, End, OverheadKind, OverheadRow
 from upright.facts.records.model import Architecture, CompressedAttention, LinearAttention, MlaAttention
 from upright.facts.records.plan import Parallel
@@ -23,7 +20,6 @@ BF16 = 2
 _HIDDEN_ROWS = 4.25
 # gate and up, and their product (vllm/model_executor/layers/activation.py, SiluAndMul).
 _WIDE_ROWS = 3
-_FEW = model_settings.LEAST_SEQUENCES
 _ENDS: tuple[End, ...] = ("low", "best", "high")
 
 
@@ -33,17 +29,9 @@ class ReserveCase(NamedTuple):
     architecture: Architecture
     parallel: Parallel
     batched_tokens: int
-    admitted: Admitted
+    sequences: int
+    """Requests at once that the recipe asks the engine for."""
     draft: bool
-    asked_sequences: int | None = None
-    """None if the recipe, or the engine, chooses."""
-
-    def sequences(self, end: End) -> int:
-        """As few as a recipe asks for, as many as the engine takes by itself, and between them."""
-        if self.asked_sequences is not None:
-            return self.asked_sequences
-        most = max(_FEW, self.admitted.sequences)
-        return round(sqrt(_FEW * most)) if end == "best" else most if end == "high" else _FEW
 
 
 def kinds_of(architecture: Architecture, quantisation: str | None = None) -> frozenset[OverheadKind]:
@@ -91,15 +79,14 @@ def _runtime(rows: Mapping[str, OverheadRow], case: ReserveCase) -> OverheadRow:
     assert passed is not None
     assert sampled is not None
     peak = {
-        end: max(forward * getattr(passed, end), getattr(sampled, end) * case.sequences(end) * vocabulary)
+        end: max(forward * getattr(passed, end), getattr(sampled, end) * case.sequences * vocabulary)
         + experts * getattr(passed, end)
         for end in _ENDS
     }
     parts.append(Band(**{end: bytes_ / GIB for end, bytes_ in peak.items()}))
-    few, many = case.sequences("low"), case.sequences("high")
     words.append(
         f"{format_memory(int(forward + experts))} of activations of {case.batched_tokens:,} tokens, or the sampler of "
-        f"{f'{few} to ' if few < many else ''}{many:,} sequences over {vocabulary:,} words"
+        f"{case.sequences:,} sequences over {vocabulary:,} words"
     )
     named = [rows[term] for term in ("context", "activations", "sampler", "collectives", "workspace") if term in rows]
     return _row(rows["context"], "runtime", _sum(parts), "; ".join(words), named)
@@ -109,10 +96,10 @@ def _graphs(row: OverheadRow, case: ReserveCase) -> OverheadRow:
     each, fixed = row.each_bytes, row.gib or Band(low=0, best=0, high=0)
     assert each is not None
     layers = case.architecture.layers // case.parallel.pipeline
-    counts = {end: _captures(case.sequences(end)) for end in _ENDS}
+    captures = _captures(case.sequences)
     drafted = 1 + 1 / 3 if case.draft else 1
-    graphs = {end: drafted * getattr(each, end) * layers * counts[end] / GIB for end in _ENDS}
-    why = f"{row.why}: {layers} layers x {counts['best']} captured sizes ({counts['low']} to {counts['high']})"
+    graphs = {end: drafted * getattr(each, end) * layers * captures / GIB for end in _ENDS}
+    why = f"{row.why}: {layers} layers x {captures} captured sizes of {case.sequences:,} sequences"
     return _row(row, "graphs", _sum([fixed, Band(**graphs)]), why, [row])
 
 

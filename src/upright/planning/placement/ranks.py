@@ -16,6 +16,7 @@ from upright.base.units import format_memory, format_tokens
 from upright.engines.constraints.situation import expert_format
 from upright.engines.facets.budget import GpuShare
 from upright.engines.facets.spread import Ranks
+from upright.engines.model_settings import LEAST_SEQUENCES, most_sequences
 from upright.facts.catalog.model_records import row_of
 from upright.facts.catalog.rows.memory import End, OverheadRow
 from upright.facts.records.box import Box
@@ -64,6 +65,8 @@ class RankCase:
     lessons: EarlierStarts | None = None
     gpu_experts: int = 0
     """Routed experts of each layer on the GPUs, where the engine keeps them in system RAM."""
+    sequences: int = LEAST_SEQUENCES
+    """Requests at once that a replica is asked for."""
 
     @cached_property
     def offload(self) -> ExpertOffload | None:
@@ -84,7 +87,7 @@ class RankCase:
     def rows(self) -> dict[str, OverheadRow]:
         capability = self.gpus[0].capability
         row = row_of(self.model)
-        architecture, gpu = self.model.architecture, self.gpus[0]
+        architecture = self.model.architecture
         known = overheads(
             self.engine,
             self.version,
@@ -93,10 +96,7 @@ class RankCase:
             model=row.id if row else None,
             kinds=kinds_of(architecture, self.model.quantisation),
         )
-        admitted = self.share.admits(gpu.reported_bytes, capability)
-        asked = ReserveCase(
-            architecture, self.parallel, self.batched_tokens, admitted, self.goal.draft, self.goal.sequences
-        )
+        asked = ReserveCase(architecture, self.parallel, self.batched_tokens, self.sequences, self.goal.draft)
         overhead_rows = with_causes({row.term: row for row in known}, asked).values()
         if self.lessons and (learned := self.lessons.learned(self.model.name, self.parallel, draft=self.goal.draft)):
             return {row.term: learned.row(row) for row in overhead_rows}
@@ -146,6 +146,12 @@ class RankCase:
         """Of one replica of attention."""
         return -(-self.goal.users // self.parallel.data)
 
+    def asking(self, sequences: int) -> RankCase:
+        """The same for so many requests at once, of which neither weights nor a token's bytes know."""
+        other = replace(self, sequences=sequences)
+        other.__dict__.update({name: self.__dict__[name] for name in ("stages", "shape") if name in self.__dict__})
+        return other
+
     @property
     def batched_tokens(self) -> int:
         """Computed at once."""
@@ -177,7 +183,7 @@ class _Rank(NamedTuple):
 
 def plan_on_ranks(case: RankCase) -> Plan:
     """The plan, with objections if it does not fit."""
-    case = _with_gpu_experts(case)
+    case = _with_sequences(_with_gpu_experts(case))
     ranks = _ranks(case)
     kinds = _kinds(ranks)
     smallest = min(kinds, key=lambda rank: (_tokens(case, rank, "low"), rank.pool_bytes))
@@ -218,10 +224,34 @@ def plan_on_ranks(case: RankCase) -> Plan:
         notes=_notes(case, smallest, best, low),
     )
     longest = min(longest_tokens(rank.held, _pool_bytes(rank, case, "low")) for rank in roomiest)
-    most = most_requests(smallest.held, _pool_bytes(smallest, case, "low"), case.context_tokens)
-    whole = low // case.context_tokens  # no request lies in two replicas
-    most_users = replicas * (whole if most is None else min(whole, most))
-    return with_limits(plan, case.model, longest_tokens=longest, most_users=most_users)
+    return with_limits(plan, case.model, longest_tokens=longest, most_users=replicas * _most_users(case, smallest, low))
+
+
+def _with_sequences(case: RankCase) -> RankCase:
+    """With as many requests at once as the recipe asks for, of each replica.
+
+    Each of them takes memory that the cache then lacks: what fits beside the fewest is a few too many, never too few.
+    """
+    few = case.asking(max(case.users, LEAST_SEQUENCES))
+    if case.goal.sequences is not None or "captures" not in case.rows:
+        return few if case.goal.sequences is None else case.asking(-(-case.goal.sequences // case.parallel.data))
+    rank, low = _least_room(few)
+    return case.asking(most_sequences(few.sequences, _most_users(few, rank, low)))
+
+
+def _least_room(case: RankCase) -> tuple[_Rank, int]:
+    """Of one GPU of each stage, or of all where they differ, the one that holds the fewest tokens, and these."""
+    step = case.parallel.tensor if same_kind(case.gpus) else 1
+    held = [(_tokens(case, rank, "low"), index, rank) for index, rank in enumerate(_ranks(case, step))]
+    low, _, rank = min(held, key=lambda each: each[:2])
+    return rank, low
+
+
+def _most_users(case: RankCase, rank: _Rank, low: int) -> int:
+    """Of one replica, at the context that is asked for: no request lies in two."""
+    most = most_requests(rank.held, _pool_bytes(rank, case, "low"), case.context_tokens)
+    whole = low // case.context_tokens
+    return whole if most is None else min(whole, most)
 
 
 def _with_gpu_experts(case: RankCase) -> RankCase:
@@ -246,7 +276,7 @@ def _kinds(ranks: tuple[_Rank, ...]) -> tuple[_Rank, ...]:
     return tuple(kinds.values())
 
 
-def _ranks(case: RankCase) -> tuple[_Rank, ...]:
+def _ranks(case: RankCase, step: int = 1) -> tuple[_Rank, ...]:
     share = rank_share(case.shape, case.parallel.tensor, case.sharing)
     block = case.share.block_tokens * case.sharing
 
@@ -257,7 +287,7 @@ def _ranks(case: RankCase) -> tuple[_Rank, ...]:
         return rank_cache(case.shape, case.storage, share=share, tensor=case.parallel.tensor, depth=depth, block=block)
 
     found = []
-    for index, device in enumerate(case.gpus):
+    for index, device in list(enumerate(case.gpus))[::step]:
         stage = case.stages[index // case.parallel.tensor % case.parallel.pipeline]
         held = held_in(stage.layers)
         fixed = _fixed(case, device, stage)
@@ -355,8 +385,6 @@ def _pool_bytes(rank: _Rank, case: RankCase, end: End) -> Fraction:
     pool = Fraction(rank.pool_bytes)
     if row.adds_terms and end != "best":
         off = {term.term: _off(term, end) for term in rank.fixed if term.term in case.rows or term.term == PADDING}
-        if case.goal.sequences is None and "graphs" in off:
-            off["runtime"] += off.pop("graphs")  # both follow how many sequences there will be
         spread = int(sum(gap * gap for gap in off.values()) ** 0.5)  # terms that know nothing of each other
         pool += spread if end == "high" else -spread
     return pool * Fraction(getattr(row.share, end)).limit_denominator(1000)
@@ -440,6 +468,19 @@ def _each(case: RankCase) -> int:
     return case.parallel.tensor * case.parallel.data
 
 
+def _by_itself(case: RankCase) -> Note | None:
+    """A doubt for who starts the engine without the recipe: it may then admit more requests than the plan counts."""
+    own = case.share.own_sequences(case.gpus[0].reported_bytes, case.gpus[0].capability)
+    if case.goal.sequences is not None or "captures" not in case.rows or own <= case.sequences:
+        return None
+    if _least_room(case.asking(own))[1] >= case.need_tokens:
+        return None
+    message = (
+        f"with {case.sequences} requests at once, as recipes ask for; with the engine's own {own:,} it may not fit"
+    )
+    return Note(code="tight", message=message)
+
+
 def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]:
     def tokens_with(more: int) -> int:
         pool = _pool_bytes(rank, case, "best") + more
@@ -454,6 +495,8 @@ def _notes(case: RankCase, rank: _Rank, best: int, low: int) -> tuple[Note, ...]
     if low < case.need_tokens <= best:
         message = f"by the best figure it fits, within the band of {100 * (1 - low / best):.0f} % it may not"
         notes.append(Note(code="tight", message=message))
+    elif case.need_tokens <= low and (own := _by_itself(case)):
+        notes.append(own)
     if tables := [term for term in _on_host(case) if term.term == "tables"]:
         message = f"{format_memory(tables[0].bytes)} of lookup tables lie in system RAM, beside the engine's processes"
         notes.append(Note(code="tables-in-ram", message=message))
