@@ -27,7 +27,14 @@ BARE = ("shell", "systemd", "llama-swap")
 @click.argument("models", metavar="MODEL|PLAN|RECIPE...", nargs=-1, required=True, callback=refuse_empty)
 @recipe_options
 @click.option("--leader", default="node-0", show_default=True, help="Where the other boxes reach the first one.")
-@click.option("--to", type=click.Choice(TO), default="command", show_default=True, help="What to write.")
+@click.option(
+    "--to",
+    type=click.Choice(TO),
+    default="command",
+    show_default=True,
+    metavar="TARGET",
+    help=f"What to write: {', '.join(TO[:-1])} or {TO[-1]}.",
+)
 @click.option("--explain", is_flag=True, help="A table of every setting with its reason and source.")
 @click.option("--json", "as_json", is_flag=True, help="Print the recipe as JSON on stdout.")
 @click.option(
