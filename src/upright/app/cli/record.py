@@ -22,6 +22,7 @@ def command(
 
     A proxy on loopback stands between your client and the endpoint until Ctrl-C, and then writes an agent-trace for
     `bench --workload agents --trace`. Messages are hashed with a key that is thrown away, and compared by that alone.
+    Where a prompt departs from an earlier one, so that the engine reads it again, the first such character is told.
     """
     from upright.app.pages.trace_page import trace_page
     from upright.proof.benchmark.recording_proxy import record_trace

@@ -24,6 +24,7 @@ import httpx2
 from upright.base import bounds, units
 from upright.base.errors import UsageError
 from upright.facts.records.trace import AgentTrace
+from upright.proof.benchmark.prefix_watch import Departure, PrefixWatch
 from upright.proof.benchmark.trace_recorder import RecordedTurn, TraceRecorder
 
 LOOPBACK = "127.0.0.1"
@@ -50,6 +51,8 @@ class TokenReading:
 
     def __init__(self) -> None:
         self._prompt = self._output = 0
+        self.cached = 0
+        """Of the prompt's tokens, those that the engine did not read again."""
 
     def hear(self, event: Any) -> None:
         if not isinstance(event, dict):
@@ -60,10 +63,9 @@ class TokenReading:
                 self._take(usage)
         timings = event.get("timings")
         if isinstance(timings, dict) and not self._prompt:  # llama.cpp says so without being asked
-            prompt = (bounds.checked_count(timings.get("prompt_n")) or 0) + (
-                bounds.checked_count(timings.get("cache_n")) or 0
-            )
-            self._prompt, self._output = prompt, bounds.checked_count(timings.get("predicted_n")) or 0
+            self.cached = bounds.checked_count(timings.get("cache_n")) or 0
+            self._prompt = (bounds.checked_count(timings.get("prompt_n")) or 0) + self.cached
+            self._output = bounds.checked_count(timings.get("predicted_n")) or 0
 
     def _take(self, usage: dict[str, Any]) -> None:
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -76,6 +78,9 @@ class TokenReading:
             or 0
         )
         self._prompt, self._output = max(self._prompt, asked), max(self._output, answered)
+        details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
+        holder, name = (details, "cached_tokens") if isinstance(details, dict) else (usage, "cache_read_input_tokens")
+        self.cached = max(self.cached, bounds.checked_count(holder.get(name)) or 0)
 
     @property
     def tokens(self) -> tuple[int, int] | None:
@@ -83,7 +88,9 @@ class TokenReading:
 
 
 @contextmanager
-def recording_proxy(base_url: str, recorder: TraceRecorder, port: int = 0) -> Iterator[str]:
+def recording_proxy(
+    base_url: str, recorder: TraceRecorder, port: int = 0, watch: PrefixWatch | None = None
+) -> Iterator[str]:
     """Yields the address that a client is told; what was in flight at the end is cut."""
     target = base_url.rstrip("/").removesuffix("/v1")
     if not target.startswith(("http://", "https://")):
@@ -92,7 +99,7 @@ def recording_proxy(base_url: str, recorder: TraceRecorder, port: int = 0) -> It
     fresh = httpx2.Limits(max_keepalive_connections=0)
     with bounds.client(timeout=_PATIENCE_SECONDS, trust_env=False, limits=fresh) as client:
         try:
-            server = _Proxy(port, target, recorder, client)
+            server = _Proxy(port, target, recorder, watch, client)
         except OSError as error:
             raise UsageError(f"cannot listen on port {port}: {error.strerror}", hint="another --port") from None
         with server:
@@ -110,9 +117,11 @@ class _Proxy(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, port: int, target: str, recorder: TraceRecorder, client: httpx2.Client) -> None:
+    def __init__(
+        self, port: int, target: str, recorder: TraceRecorder, watch: PrefixWatch | None, client: httpx2.Client
+    ) -> None:
         super().__init__((LOOPBACK, port), _Passing)
-        self.target, self.recorder, self.client = target, recorder, client
+        self.target, self.recorder, self.watch, self.client = target, recorder, watch, client
         self.token = secrets.token_urlsafe(16)
         self.streams = threading.BoundedSemaphore(_MOST_STREAMS)
 
@@ -167,7 +176,7 @@ class _Passing(BaseHTTPRequestHandler):
 
     def _exchange(self, content: bytes) -> None:
         proxy = self._proxy
-        content, turn, hidden = self._begun(content)
+        content, turn, departure, hidden = self._begun(content)
         headers = [(name, text) for name, text in self.headers.items() if name.lower() not in _HOPS]
         reading = TokenReading()
         tokens = None
@@ -187,25 +196,28 @@ class _Passing(BaseHTTPRequestHandler):
         finally:
             if turn is not None:
                 proxy.recorder.ended(turn, time.monotonic(), tokens)
+                if proxy.watch is not None and tokens is not None:
+                    proxy.watch.ended(departure, tokens[0], reading.cached)
 
-    def _begun(self, content: bytes) -> tuple[bytes, RecordedTurn | None, bool]:
-        """What is sent, the turn that it is, and whether the count of its tokens is ours alone."""
+    def _begun(self, content: bytes) -> tuple[bytes, RecordedTurn | None, Departure | None, bool]:
+        """What is sent, the turn that it is, where it departs from others, and whether its count of tokens is ours."""
         self._answered = False
         path = self.path.partition("?")[0]
         if self.command != "POST" or not path.endswith(_RECORDED):
-            return content, None, False
+            return content, None, None, False
         try:
             body = bounds.parse_peer_json(content)
         except (ValueError, bounds.ExceededError):
-            return content, None, False
+            return content, None, None, False
         if not isinstance(body, dict):
-            return content, None, False
+            return content, None, None, False
         turn = self._proxy.recorder.began(body, time.monotonic())
+        departure = self._proxy.watch.began(body) if self._proxy.watch is not None else None
         late = body.get("stream") is True and path.endswith(_COUNTS_LATE)
         hidden = late and body.get("stream_options") is None and b'"stream_options"' not in content
         if hidden:  # the rest stays as it is, byte by byte
             content = b'{"stream_options": {"include_usage": true}, ' + content.lstrip()[1:]
-        return content, turn, hidden
+        return content, turn, departure, hidden
 
     def _answer(self, response: httpx2.Response, reading: TokenReading, *, hidden: bool) -> bool:
         """Hands on an answer; whether all of it came."""
@@ -286,8 +298,8 @@ Tell = Callable[[str], None]
 
 def record_trace(base_url: str, port: int, seconds: float | None, tell: Tell) -> AgentTrace | None:
     """Until the time is over, or a person ends it; None if nothing was answered."""
-    recorder = TraceRecorder()
-    with _ending() as over, recording_proxy(base_url, recorder, port) as address:
+    recorder, watch = TraceRecorder(), PrefixWatch(tell)
+    with _ending() as over, recording_proxy(base_url, recorder, port, watch) as address:
         tell(f"recording {base_url}: point your client at {address}/v1 (OpenAI) or {address} (Anthropic)")
         tell("its key stays its own; Ctrl-C ends the recording")
         over.wait(seconds)
@@ -295,6 +307,8 @@ def record_trace(base_url: str, port: int, seconds: float | None, tell: Tell) ->
         tell(f"{recorder.failed} requests failed, were left or did not say their tokens: they are not in the trace")
     if recorder.passed_over:
         tell(f"{recorder.passed_over} requests had no prompt, or came when the trace was full: they are not in it")
+    if summary := watch.summary():
+        tell(summary)
     return recorder.trace(f"recorded {datetime.now(UTC):%Y-%m-%d}")
 
 

@@ -125,7 +125,7 @@ class TraceRecorder:
     def _chain(self, body: dict[str, Any]) -> PrefixChain:
         hashes, lengths, before = list[bytes](), list[int](), b""
         for part in _parts(body):
-            text = json.dumps(_bare(part), sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            text = json.dumps(without_marks(part), sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
             before = hashlib.blake2b(before + text, key=self._key, digest_size=16).digest()
             hashes.append(before)
             lengths.append(len(text))
@@ -143,14 +143,14 @@ def _parts(body: dict[str, Any]) -> list[Any]:
     return [*ahead, *spoken]
 
 
-def _bare(part: Any, depth: int = 0) -> Any:
-    """Without marks that clients move from message to message, and that no template writes."""
+def without_marks(part: Any, depth: int = 0) -> Any:
+    """Without what clients move from message to message, and no template writes."""
     if depth > _MOST_DEPTH:
         return None
     if isinstance(part, list):
-        return [_bare(piece, depth + 1) for piece in part]
+        return [without_marks(piece, depth + 1) for piece in part]
     if isinstance(part, dict):
-        return {str(name): _bare(piece, depth + 1) for name, piece in part.items() if name != "cache_control"}
+        return {str(name): without_marks(piece, depth + 1) for name, piece in part.items() if name != "cache_control"}
     return part
 
 
