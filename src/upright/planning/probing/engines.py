@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from upright.base.host import Result
 from upright.engines import ENGINES
 from upright.engines.facets.finding import PackageFinding, ProgramFinding
-from upright.facts.records.box import EngineInstall
+from upright.facts.records.box import EngineInstall, HostSetting
 from upright.planning.probing.questions import NOT_ASKED, Answers, Questions, output_of, script
 
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w.-]*")
@@ -32,6 +32,10 @@ look() {{
         case $python in *python*) ;; *) python=${{2%/*}}/python3; [ -x "$python" ] || python= ;; esac ;;
     esac
     printf '%s\\t%s\\t%s\\n' "$1" "$2" "$python"
+}}
+named() {{
+    [ -z "$3" ] || {{ [ -f "$3" ] && [ -x "$3" ]; }} || printf '%s\\n' "$1"
+    look "$2" "$3"
 }}
 {named}
 for name in {names}; do
@@ -60,15 +64,31 @@ def first_questions() -> Questions:
     """The first round: where programs are."""
     commands, packages = list(dict.fromkeys(_commands().values())), _packages()
     names = dict.fromkeys([*(command.name for command in commands), *(package.name for package in packages.values())])
-    variables = {command.variable: command.name for command in commands if command.variable}
     places = dict.fromkeys(f'"{place}"' for command in commands for place in command.places)
     text = _LOOK.format(
         packages="|".join(package.name for package in packages.values()) or "''",
-        named="\n".join(f'look {name} "${variable}"' for variable, name in variables.items()),
+        named="\n".join(f'named {variable} {name} "${variable}"' for variable, name in _variables().items()),
         names=" ".join(names),
         places=" ".join(places),
     )
     return {"engines": script("engines", text)}
+
+
+def blind_variables(answers: Answers) -> tuple[HostSetting, ...]:
+    """Variables of a person that name no program, so that another would be taken in its place."""
+    lines = set((output_of(answers, "engines") or "").splitlines())
+    return tuple(
+        HostSetting(
+            name=variable,
+            state="names no program that can be run",
+            verdict="attention",
+            meaning="another program, or none, would be taken in its place",
+            change=f"export {variable}=/the/whole/path/to/{program}, or unset {variable}",
+            source="the environment of this shell",
+        )
+        for variable, program in _variables().items()
+        if variable in lines
+    )
 
 
 def engine_questions(answers: Answers) -> Questions:
@@ -187,6 +207,11 @@ def _metadata() -> str:
 def _commands() -> Mapping[str, ProgramFinding]:
     """Engine -> its program."""
     return {name: engine.finding for name, engine in ENGINES.items() if isinstance(engine.finding, ProgramFinding)}
+
+
+def _variables() -> Mapping[str, str]:
+    """The variable by which a person names it -> the program."""
+    return {command.variable: command.name for command in _commands().values() if command.variable}
 
 
 def _packages() -> Mapping[str, PackageFinding]:

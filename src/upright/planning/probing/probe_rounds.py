@@ -58,7 +58,10 @@ def probe(host: Host, *, measure: bool = False, flags: bool = False) -> Box:
         software=software.read_software(answers),
         containers=software.read_containers(answers),
         engines=_engines(host, answers, flags),
-        settings=host_settings.read_settings(host_settings.ProbedHost(answers, gpus, pairs, numa)),
+        settings=(
+            *engines.blind_variables(answers),
+            *host_settings.read_settings(host_settings.ProbedHost(answers, gpus, pairs, numa)),
+        ),
     )
     figure = bandwidth.measure(host, available) if measure else kept_bandwidth(box.identity)
     if measure and figure is not None:

@@ -11,6 +11,7 @@ from upright.engines import advisories, engine_named
 from upright.engines.constraints import breach_notes as constraint_notes
 from upright.engines.constraints import circumstances
 from upright.engines.constraints import refuse_breaches as refuse_forbidden
+from upright.engines.facets.finding import Finding, ProgramFinding
 from upright.engines.facets.flags import FlagCase, Serving, accepted
 from upright.engines.facets.releases import Releases
 from upright.engines.gpu_settings import shown_gpus
@@ -69,6 +70,8 @@ def render(
         if named
         else next((engine_install for engine_install in box.engines if engine_install.engine == plan.engine), None)
     )
+    if wishes.must_be_installed and not named:
+        _refuse_blind_variable(engine.finding, box)
     if install is None and wishes.must_be_installed and not named:
         raise EngineError(f"{plan.engine} is not on {box.name}", hint=f"get it from {engine.where_from}")
     version = plan.engine_version or next(reversed(recorded_versions(plan.engine)), None)
@@ -151,6 +154,13 @@ def with_variables_passed(recipe: Recipe, names: Sequence[str]) -> Recipe:
     why = "asked for with --env: handed on from your environment"
     more = tuple(Setting(name=name, value=PASSED_VALUE, reason=why) for name in names if name not in recipe.passed)
     return recipe.model_copy(update={"environment": (*recipe.environment, *more)}) if more else recipe
+
+
+def _refuse_blind_variable(finding: Finding | None, box: Box) -> None:
+    """A person who names a program that is not there means no other one."""
+    for setting in box.settings:
+        if isinstance(finding, ProgramFinding) and setting.name == finding.variable:
+            raise EngineError(f"{setting.name} {setting.state}", hint=setting.change)
 
 
 def _memory_limit(plan: Plan, box: Box) -> int | None:

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import upright
+from upright.base.errors import EngineError
 from upright.base.host import LocalHost
 from upright.planning.probing import probe
 from upright.planning.probing.engines import flags_of
@@ -138,3 +140,21 @@ def test_python_engines_are_asked_for_flags_only_on_request(path):
         "--enable-expert-parallel", "--headless", "--kv-cache-dtype", "--no-enable-expert-parallel",
         "--tensor-parallel-size", "-tp",
     )  # fmt: skip
+
+
+def test_a_variable_that_names_no_program_is_told_and_no_other_is_taken(path, monkeypatch, tiny_model):
+    _llama(path, MAINLINE, "version: 0.7.0 (build 11669, commit abc)")
+    monkeypatch.setenv("UPRIGHT_LLAMA_SERVER", str(path / "not-there"))
+    box = probe(LocalHost())
+    [told] = [setting for setting in box.settings if setting.name == "UPRIGHT_LLAMA_SERVER"]
+    assert (told.verdict, told.state) == ("attention", "names no program that can be run")
+    model = upright.read(str(tiny_model))
+    [plan, *_] = upright.plan(model, box, context_tokens=1024)
+    with pytest.raises(EngineError, match="UPRIGHT_LLAMA_SERVER names no program"):
+        upright.render(plan, model, box)
+
+
+def test_a_variable_that_names_a_program_is_no_finding(path, monkeypatch):
+    program = _llama(path, MAINLINE, "version: 0.7.0 (build 11669, commit abc)")
+    monkeypatch.setenv("UPRIGHT_LLAMA_SERVER", program)
+    assert "UPRIGHT_LLAMA_SERVER" not in {setting.name for setting in probe(LocalHost()).settings}
