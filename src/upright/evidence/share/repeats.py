@@ -13,7 +13,7 @@ from upright.facts.records.base import Part, Reason
 from upright.facts.records.benchmark import Benchmark
 from upright.proof.benchmark.comparison import shape_words
 from upright.proof.benchmark.rows import METRIC, rows
-from upright.proof.benchmark.statistics import Ratio, unpaired
+from upright.proof.benchmark.statistics import Ratio, is_informative, pooled, repeats_to_tell
 
 COMPARED = ("output", "user", "ttft")
 _FACTOR = 1.2
@@ -158,8 +158,7 @@ def _why_not(claim: OpenedBundle, repeat: OpenedBundle, counted: _Counted) -> It
 
 def _cell(shape: str, metric: str, claimed: list[float], again: list[float]) -> ComparedCell:
     there, here = sum(claimed) / len(claimed), sum(again) / len(again)
-    ratio = _centred(unpaired(claimed, again), here / there)
-    verdict, reason = _verdict(ratio)
+    verdict, reason = _verdict(ratio := _centred(pooled(claimed, again), here / there), claimed, again)
     return ComparedCell(
         shape=shape, metric=metric, unit=METRIC[metric].unit, claimed=there, repeated=here, factor=ratio.factor,
         verdict=verdict, reason=reason,
@@ -174,12 +173,13 @@ def _centred(ratio: Ratio, factor: float) -> Ratio:
     return replace(ratio, factor=factor, low=ratio.low * moved, high=ratio.high * moved)
 
 
-def _verdict(ratio: Ratio) -> tuple[AgreementVerdict, str]:
-    far = max(ratio.factor, 1 / ratio.factor) > _FACTOR
+def _verdict(ratio: Ratio, claimed: Sequence[float], again: Sequence[float]) -> tuple[AgreementVerdict, str]:
+    far, told = max(ratio.factor, 1 / ratio.factor) > _FACTOR, f"{ratio.factor:.2f} times"
     if ratio.low is None or ratio.high is None:
-        told = f"{ratio.factor:.2f} times, measured once"
-        return ("differs" if far else "agrees"), told
-    told = f"{ratio.factor:.2f} times ({ratio.low:.2f} to {ratio.high:.2f})"
+        return ("differs" if far else "agrees"), f"{told}, measured once"
+    if is_informative(ratio.low, ratio.high):
+        told += f" ({ratio.low:.2f} to {ratio.high:.2f})"
     if far and not ratio.sure:
-        return "unclear", f"{told}: more repeats would tell"
+        enough = repeats_to_tell(claimed, again, max(ratio.factor, 1 / ratio.factor))
+        return "unclear", f"{told}: {f'{enough} repeats of each' if enough else 'steadier repeats'} would tell"
     return ("differs" if far else "agrees"), told

@@ -85,6 +85,29 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Ratio:
     return _ratio(centre, math.sqrt(first + second), freedom)
 
 
+def pooled(a: Sequence[float], b: Sequence[float]) -> Ratio:
+    """For the same measurement on two occasions, which vary alike: two of each can tell, where Welch needs more."""
+    before, after = [math.log(measurement) for measurement in a], [math.log(measurement) for measurement in b]
+    centre = math.fsum(after) / len(after) - math.fsum(before) / len(before)
+    freedom = len(before) + len(after) - 2
+    if freedom < 1:
+        return Ratio(math.exp(centre), None, None, None)
+    return _ratio(centre, _spread(before, after) * math.sqrt(1 / len(before) + 1 / len(after)), freedom)
+
+
+def repeats_to_tell(a: Sequence[float], b: Sequence[float], factor: float) -> int | None:
+    """How many of each make a difference of that factor sure, as these vary; None beyond a hundred."""
+    spread = _spread(*([math.log(measurement) for measurement in values] for values in (a, b)))
+    counts = range(2, 101)
+    return next((n for n in counts if _t(2 * n - 2) * spread * math.sqrt(2 / n) < math.log(factor)), None)
+
+
+def _spread(a: Sequence[float], b: Sequence[float]) -> float:
+    """The standard deviation that both have."""
+    squares = sum(_variance(values) * (len(values) - 1) for values in (a, b) if len(values) > 1)
+    return math.sqrt(squares / max(1, len(a) + len(b) - 2))
+
+
 def _ratio(centre: float, error: float, freedom: float) -> Ratio:
     half = _t(freedom) * error
     chance = (0.0 if centre else 1.0) if error == 0 else 2 * _upper_tail(abs(centre) / error, freedom)

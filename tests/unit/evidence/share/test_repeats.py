@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -141,7 +142,7 @@ def test_the_ratio_is_the_one_of_the_two_figures_that_are_printed(
     )
     assert cell.factor == pytest.approx(cell.repeated / cell.claimed)
     assert cell.reason.startswith(f"{cell.factor:.2f} times")
-    if len(there) > 1 and len(here) > 1:
+    if "(" in cell.reason:
         low, high = map(float, cell.reason.partition("(")[2].partition(")")[0].split(" to "))
         assert low - 0.01 <= cell.factor <= high + 0.01
     if there == here:
@@ -152,3 +153,28 @@ def test_noise_around_the_same_mean_is_no_difference(known_claim: Path) -> None:
     cells = compared_cells(measured(known_claim, [5, 35]), measured(known_claim, [20, 20]))
     cell = next(cell for cell in cells if cell.metric == "output")
     assert (cell.claimed, cell.repeated, cell.factor, cell.verdict) == (20, 20, 1, "agrees")
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "verdict"),
+    [
+        ([100, 102], [101, 99], "agrees"),
+        ([100, 102], [80, 82], "differs"),
+        ([100, 102], [125, 121], "differs"),
+        ([100, 150], [80, 82], "unclear"),
+        ([100], [101], "agrees"),
+        ([100], [79], "differs"),
+    ],
+)
+def test_two_cells_are_enough(known_claim: Path, there: list[float], here: list[float], verdict: str) -> None:
+    cells = compared_cells(measured(known_claim, there), measured(known_claim, here))
+    assert next(cell.verdict for cell in cells if cell.metric == "output") == verdict
+
+
+def test_what_cannot_be_told_says_how_many_would_tell_and_no_wild_interval(known_claim: Path) -> None:
+    cells = compared_cells(measured(known_claim, [284.1, 120.0]), measured(known_claim, [200.0, 110.0]))
+    cell = next(cell for cell in cells if cell.metric == "output")
+    assert cell.verdict == "unclear"
+    assert re.fullmatch(r"0\.77 times: \d+ repeats of each would tell", cell.reason), cell.reason
+    [enough] = map(int, re.findall(r": (\d+) repeats", cell.reason))
+    assert enough > 2
