@@ -21,6 +21,8 @@ BOXES = (
     "8x-rtx-pro-6000-workstation",
     "4x-rtx-pro-6000-workstation",
 )
+MACS = ("m4-max", "m3-ultra")
+"""Of an engine that is offered nowhere else."""
 GOALS = (
     Goal(),
     Goal(context_tokens=131_072, draft=True),
@@ -28,7 +30,15 @@ GOALS = (
     Goal(kv_dtype="fp8", draft=True, users=4),
     Goal(nodes=2, link="ethernet-100g"),
 )
-FEW = ("Kimi-K2.6", "Kimi-K2-Thinking-NVFP4", "GLM-5-NVFP4", "gpt-oss-120b", "Kimi-K2.6-GGUF:IQ3_K")
+FEW = (
+    "Kimi-K2.6",
+    "Kimi-K2-Thinking-NVFP4",
+    "GLM-5-NVFP4",
+    "gpt-oss-120b",
+    "Kimi-K2.6-GGUF:IQ3_K",
+    "Kimi-K2.6-MLX-3.3bit",
+    "GLM-4.7-Flash-4bit",
+)
 
 
 @cache
@@ -45,6 +55,7 @@ def artifacts() -> tuple[Model, ...]:
 def plans(engine: str, *, few: bool) -> tuple[tuple[Plan, Model, Box], ...]:
     """Whether a plan fits decides no flag, so all are taken."""
     boxes, goals = (BOXES[:3], (*GOALS[:2], GOALS[-1])) if few else (BOXES, GOALS)
+    boxes = MACS if engine_named(engine).only_there else boxes
     return tuple(
         (made, model, box(name))
         for name in boxes

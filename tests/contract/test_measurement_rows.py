@@ -30,9 +30,8 @@ NO_MODEL = {
     "DeepSeek-TNG-R1T2-Chimera": "a merge that the catalogue does not have",
     "step-3.5-flash": "a model that the catalogue does not have",
     "nemotron-cascade-2-30b-a3b": "a model that the catalogue does not have",
-    "spicyneuron/Kimi-K2.6-MLX-3.6bit": "MLX, which no engine of the catalogue loads",
 }
-NO_ENGINE = {"mlx-lm": "not planned"}
+NO_ENGINE: dict[str, str] = {}
 
 OTHER_RUNS = {"m389": "its note has the figures of two other runs, with drafts"}
 _DRAFT = re.compile(r"\b(?:eagle|mtp|dflash|dspark|nextn|n-?gram|draft)", re.I)

@@ -21,6 +21,7 @@ OURS = {
     "llama.cpp": "llamacpp",
     "ik_llama.cpp": "ik_llamacpp",
     "ktransformers": "ktransformers",
+    "mlx": "mlx",
 }
 """Name -> folder, in the order in which they are offered."""
 

@@ -69,6 +69,10 @@ class Engine(ABC):
     """Artifacts that it takes."""
     runs_on: ClassVar[tuple[str, ...]] = ("nvidia",)
     """GPUs that it has kernels for, by vendor or by compute capability."""
+    only_there: ClassVar[bool] = False
+    """Offered only where such a GPU is known to be; elsewhere it is planned where a person names it."""
+    own_packing: ClassVar[str | None] = None
+    """The first word of `quantisation` of weights that it reads and engines without this word do not."""
     cache_types: ClassVar[tuple[str, ...]] = ()
     """Types of the KV cache that its flag takes, as `--kv-dtype` has them, its usual one first; none: not known."""
     program: ClassVar[str]

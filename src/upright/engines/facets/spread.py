@@ -73,11 +73,21 @@ class Ranks(NamedTuple):
     """The variable that says how many layers each pipeline stage has; None if stages are even."""
 
 
+class PromptScratch(NamedTuple):
+    """What an engine keeps in memory for the tokens of a prompt that it computes at once."""
+
+    logits: bool = True
+    """Logits of every one of them."""
+    latent_scores: bool = False
+    """Of latent attention the scores of all heads over the whole context, and its keys and values spelt out."""
+
+
 class Layers(NamedTuple):
     """Whole layers on devices, experts where there is room; on one box."""
 
     fork_types: bool = False
     """Whether it loads the tensor types that mainline llama.cpp refuses."""
+    scratch: PromptScratch = PromptScratch()
 
 
 Spread = Ranks | Layers

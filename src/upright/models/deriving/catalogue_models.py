@@ -73,7 +73,7 @@ def _derived(row: ModelRow, artifact: Artifact) -> Model | None:
     update: dict[str, Any] = {"name": checked_name(artifact_name(row, artifact)), "source": checked_name(source)}
     update |= {"format": artifact.format, "quantisation": artifact.scheme}
     update["ik_only"] = model_records.only_the_fork_loads(artifact)
-    if artifact.format == "gguf":
+    if artifact.format == "gguf" or (scheme is not None and scheme.expert_bits is not None):
         bits = _bits(artifact, scheme, dense=model.architecture.experts is None)
         if bits is None:
             return None
@@ -139,7 +139,10 @@ def _scaled(line: WeightLine, share: float) -> WeightLine:
 
 
 def _packed(model: Model, expert_bits: float, other_bits: float, quant: str) -> tuple[WeightLine, ...]:
-    """A GGUF file has no towers (they are a file of their own) and keeps norms and routers in F32."""
+    """A GGUF file has no towers (they are a file of their own) and keeps norms and routers in F32.
+
+    So are packings of every matrix in words: their engine loads no tower, and norms weigh nothing.
+    """
     packed, shape = [], model.architecture
     tied = not any(line.group == "output" for line in model.weights)
     for line in model.weights:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from upright.facts import catalog
+from upright.facts.catalog import packings
 from upright.facts.catalog.rows.base import Fact
 from upright.facts.catalog.rows.model import Artifact, ModelRow
 from upright.facts.records.model import Model
@@ -28,8 +29,9 @@ _SCHEMES = (
     (re.compile(r"bf16"), "BF16"),
 )
 _SUFFIX = re.compile(
-    r"[-_.](gguf|i1|ud|imat|nvfp4|fp4|mxfp4|awq|int4|w4a16|4bit|autoround|gptq|fp8|w8a8|bf16|dynamic|block|modelopt"
-    r"|mixed|g\d+|quantized|hf)$"
+    rf"[-_.]({packings.SUFFIXES}"
+    r"|gguf|i1|ud|imat|nvfp4|fp4|mxfp4|awq|int4|w4a16|\dbit|autoround|gptq|fp8|w8a8|bf16|q4|dynamic"
+    r"|block|modelopt|mixed|g\d+|quantized|hf)$"
 )
 _MAKER = re.compile(r"^(?:nvidia-|[a-z][-a-z0-9.]*_)")
 _RELEASE = re.compile(r"[-_](it|instruct|chat|exp|thinking)(-\d{4})?$")
@@ -69,7 +71,8 @@ def _stems(name: str) -> Iterator[str]:
 
 
 def _of_scheme(row: ModelRow, repository: str, name: str) -> Model | None:
-    scheme = next((scheme for pattern, scheme in _SCHEMES if pattern.search(name.lower())), None)
+    packed = next((scheme for pattern, scheme in packings.SCHEMES if pattern.search(repository.lower())), None)
+    scheme = packed or next((scheme for pattern, scheme in _SCHEMES if pattern.search(name.lower())), None)
     if scheme is None:
         return _sister(row, repository, name)
     unsaid = Fact(value=None, grade="D", source=_WHY)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-MLX = "mlx"
 _WORD_BITS = 32
 _BITS = (2, 3, 4, 5, 6, 8)
 _LARGEST_GROUP = 1024

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from upright.models.deriving.words import MLX, WordPacking, word_packing
+from upright.facts.catalog import packings
+from upright.models.deriving.words import WordPacking, word_packing
 from upright.models.reading.inventory import TensorKind, TensorTally
 
 COMPANIONS = frozenset({
@@ -48,7 +49,7 @@ class _Module:
 def declared_method(config: Mapping[str, Any]) -> str | None:
     """The method that config.json names."""
     if word_packing(config) is not None:
-        return MLX
+        return packings.WORDS
     method = _declaration(config).get("quant_method")
     return method if isinstance(method, str) else None
 

@@ -37,7 +37,7 @@ from upright.planning.memory.kvcache import cache_shape
 from upright.planning.placement import gpu_memory_utilization as fractions
 from upright.planning.placement.cpu import CpuCase, cpu_build, plan_on_cpu
 from upright.planning.placement.devices import HOST, NO_GPU, gpus, same_kind
-from upright.planning.placement.engine_support import engines_for, ranks_of
+from upright.planning.placement.engine_support import engines_for, layers_of, ranks_of
 from upright.planning.placement.ranks import RankCase, plan_on_ranks
 from upright.planning.placement.unequal_gpus import one_capability
 from upright.planning.speed.assumed_bandwidth import ram_note
@@ -134,9 +134,10 @@ class Configurations:
                 budget,
                 wanted.version,
                 wanted.context,
-                wanted.goal.kv_dtype or "f16",
+                wanted.goal.kv_dtype or next(iter(engine.cache_types), "f16"),
                 wanted.made_from,
                 lessons=wanted.taught,
+                spread=spread,
             )
             yield plan_in_layers(case)
 
@@ -170,7 +171,7 @@ class Configurations:
             message = f"the catalogue does not know the image {goal.image}: planned as upstream"
             done = done.model_copy(update={"notes": (*done.notes, Note(code="unknown-image", message=message))})
         done = _objecting(done, objections)
-        if done.memory_fraction is not None:
+        if done.memory_fraction is not None or layers_of(done.engine):
             rules = engine_constraints.EngineRules(model, self._box, goal, done.engine, done.engine_version)
             done = engine_constraints.with_constraints(done, rules, cache_known=bool(judged))
         if model.not_understood:

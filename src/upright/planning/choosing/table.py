@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from upright.base.units import GIB
 from upright.facts.catalog.fidelity import fidelity_of
 from upright.facts.catalog.loader import catalogue_snapshot
+from upright.facts.catalog.unified_memory import withheld
 from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
@@ -26,7 +27,7 @@ from upright.planning.choosing.rule import Way, lost_much, missed_floor_words, o
 from upright.planning.choosing.trades import other_ways
 from upright.planning.choosing.tuning_steps import tuning_steps
 from upright.planning.placement.devices import RAM_NOT_SPECIFIED, gpus
-from upright.planning.placement.engine_support import built_for, engines_loading
+from upright.planning.placement.engine_support import built_for, engines_for_artifact, has_kernels
 from upright.planning.speed.rows import fitted_on
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class Table:
         for other in choose_from:
             if not every and _settled(found, other):
                 break
+            if goal.engine is None and not has_kernels(other, self.box):
+                continue
             if not every and self._second_by_rule(found, other):
                 continue
             # A share of the GPU that was asked for is heeded, or refused; engines without one do not stand in.
@@ -118,7 +121,7 @@ class Table:
         """
         gpu = next((gpu.row for gpu in self.box.gpus), None)
         best = [way for way in found if way.flawless and way.fitted_here and way.fidelity.level == "native"]
-        engines = set(engines_loading(other.format))
+        engines = set(engines_for_artifact(other))
         if gpu is None or not best or any(way.plan.engine in engines for way in best) or fitted_on(gpu) & engines:
             return False
         return any(of_like_size(way.artifact, other) for way in best)
@@ -208,7 +211,7 @@ def _advised(table: Table, best: Way, ways: Sequence[Way], native: Model, known:
         larger = Larger(table.with_gpus(builds), table.with_ram) if _can_grow(table.box) else None
         found = nearest(plan, artifact, offered, table.best, larger)
         return plan.model_copy(update={"nearest": found})
-    climb = tuning_steps(plan, artifact, lambda changed: table.best(artifact, changed))
+    climb = tuning_steps(plan, artifact, lambda changed: table.best(artifact, changed), withheld(table.box))
     beside = [*ways[1:], *_beside(table, best, ways, known)]
     published = published_notes(plan, artifact, table.box)
     notes = (*plan.notes, *_floor_notes(plan), *_ram_notes(best, ways), *other_ways(best, beside), *published)

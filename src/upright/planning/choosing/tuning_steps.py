@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from upright.base.units import format_tokens
+from upright.base.units import format_memory, format_tokens
+from upright.facts.catalog.unified_memory import Granted
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Parallel, Plan, Rung
 from upright.planning.choosing.engine_constraints import FORBIDDEN
@@ -20,7 +21,7 @@ CONTEXTS = (98_304, 131_072, 262_144)
 SAFE_CONTEXT_TOKENS = 65_536
 
 
-def tuning_steps(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]:
+def tuning_steps(plan: Plan, model: Model, planner: Planner, granted: Granted | None = None) -> tuple[Rung, ...]:
     limit = model.architecture.context_limit_tokens or SAFE_CONTEXT_TOKENS
     start = min(SAFE_CONTEXT_TOKENS, limit, plan.context_tokens)
     text = "text only, no speculation" if model.architecture.vision else "no speculation"
@@ -39,7 +40,18 @@ def tuning_steps(plan: Plan, model: Model, planner: Planner) -> tuple[Rung, ...]
     if model.architecture.vision and drafts:
         why = "pictures: the tower is in the plan; what it needs while it runs is not known"
         ladder.append(Rung(name="vision", context_tokens=plan.context_tokens, vision=True, fits=plan.fits, why=why))
+    ladder += _wired_limit(plan, granted)
     return tuple(ladder)
+
+
+def _wired_limit(plan: Plan, granted: Granted | None) -> Iterator[Rung]:
+    """What the system withholds from the GPU of the machine's own memory."""
+    if granted is None or granted.more_bytes <= 0 or not plan.kv.low_bytes_per_token:
+        return
+    tokens = int(granted.more_bytes / plan.kv.low_bytes_per_token)
+    why = f"{granted.command}: {format_memory(granted.more_bytes)} more for the GPU until the next boot"
+    why += f", about {format_tokens(tokens)} tokens of KV cache; then start again"
+    yield Rung(name="wired-limit", context_tokens=plan.context_tokens, fits=plan.fits, why=why)
 
 
 def _as_it_is(plan: Plan) -> dict[str, object]:

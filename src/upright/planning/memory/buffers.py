@@ -1,4 +1,4 @@
-"""llama.cpp's compute buffer, by architecture, ubatch and context.
+"""The scratch memory of one graph, by architecture, ubatch and context: llama.cpp's compute buffer, and others' kinds.
 
 The formula was found by asking the engine's own allocator (`llama-fit-params -fitp on`, llama.cpp b11669) about a
 full-size Kimi K2 in 188 settings; tests/accuracy asks it again. It is exact but for a bump near 65,536 tokens.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from upright.engines.facets.spread import PromptScratch
 from upright.facts.records.model import Architecture, GqaAttention, MlaAttention
 
 F32, F16 = 4, 2
@@ -38,23 +39,42 @@ def padded_context(tokens: int) -> int:
 
 
 def compute_buffer(
-    architecture: Architecture, *, ubatch_tokens: int, context_tokens: int, flash_attention: bool = True
+    architecture: Architecture,
+    *,
+    ubatch_tokens: int,
+    context_tokens: int,
+    flash_attention: bool = True,
+    scratch: PromptScratch | None = None,
 ) -> Buffer:
     """Scratch of one graph. `context_tokens` is the context of one slot: the mask covers one sequence's cells."""
-    cells = padded_context(context_tokens)
-    outputs = F32 * architecture.vocabulary_size + _HIDDEN_COPIES * F32 * architecture.hidden_size
+    kept, cells = scratch or PromptScratch(), padded_context(context_tokens)
+    hidden = f"20 B x {architecture.hidden_size:,} hidden + 2 B x {cells:,} mask"
+    outputs = _HIDDEN_COPIES * F32 * architecture.hidden_size
+    if kept.logits:
+        outputs += F32 * architecture.vocabulary_size
+        hidden = f"4 B x {architecture.vocabulary_size:,} logits + {hidden}"
     with_flash = outputs + F16 * cells
     if flash_attention:
-        return Buffer(
-            ubatch_tokens * with_flash,
-            f"{ubatch_tokens} tokens x (4 B x {architecture.vocabulary_size:,} logits + 20 B x "
-            f"{architecture.hidden_size:,} hidden + 2 B x {cells:,} mask)",
-        )
+        spelt = _latent_scores(architecture, ubatch_tokens, cells) if kept.latent_scores else 0
+        words = f" + {spelt:,} B of scores, keys and values of latent attention" if spelt else ""
+        return Buffer(ubatch_tokens * with_flash + spelt, f"{ubatch_tokens} tokens x ({hidden}){words}")
     heads, widths = _widest(architecture)
     scores = F32 * heads * cells + F32 * cells + F32 * (heads * widths + architecture.hidden_size)
     return Buffer(
         ubatch_tokens * max(with_flash, scores),
         f"{ubatch_tokens} tokens x (4 B x {heads} heads x {cells:,} scores, no flash attention)",
+    )
+
+
+def _latent_scores(architecture: Architecture, tokens: int, cells: int) -> int:
+    """Of the layer with the most: scores of each head, and a key and a value of each head for every cell."""
+    return max(
+        (
+            F16 * kind.heads * cells * (tokens + (kind.nope_head_dim or 0) + (kind.value_head_dim or 0))
+            for kind in architecture.attention
+            if isinstance(kind, MlaAttention)
+        ),
+        default=0,
     )
 
 

@@ -20,9 +20,26 @@ UNRECORDED = "architecture-not-recorded"
 _HUB_CLASSES = ("ForCausalLM", "ForConditionalGeneration")
 
 
-def engines_loading(artifact_format: str) -> tuple[str, ...]:
-    """Engines that load such an artifact."""
-    return tuple(name for name, engine in ENGINES.items() if artifact_format in engine.loads)
+def engines_loading(artifact_format: str, packing: str | None = None) -> tuple[str, ...]:
+    """Engines that load such an artifact, packed as one of them alone reads it or as none has to itself."""
+    return tuple(
+        name for name, engine in ENGINES.items() if artifact_format in engine.loads and engine.own_packing == packing
+    )
+
+
+def packing_of(model: Model) -> str | None:
+    """The way of packing weights that engines have to themselves; None if these are packed in no such way."""
+    first, known = (model.quantisation or "").lower().partition(" ")[0], {ENGINES[name].own_packing for name in ENGINES}
+    return first if first in known else None
+
+
+def engines_for_artifact(model: Model) -> tuple[str, ...]:
+    return engines_loading(model.format, packing_of(model))
+
+
+def has_kernels(model: Model, box: Box) -> bool:
+    """Whether an engine that loads it is offered on such GPUs."""
+    return any(offered_on(engine, box) for engine in engines_for_artifact(model))
 
 
 def known_to_serve(artifact_format: str, architecture: str | None) -> bool:
@@ -63,9 +80,10 @@ def supports_dcp(engine: str, version: str | None) -> bool:
 
 def engines_for(model: Model, goal: Goal, box: Box) -> Iterator[tuple[str, Objection | None]]:
     """Engines that load the artifact and run here, or the one that was asked for with what stands in its way."""
-    able = engines_loading(model.format)
+    able = engines_for_artifact(model)
     if goal.engine is not None and goal.engine not in able:
-        message = f"{goal.engine} does not load {model.format}: {model.name} is for {' or '.join(able)}"
+        stored = f"{model.format} of {model.quantisation}" if packing_of(model) else model.format
+        message = f"{goal.engine} does not load {stored}: {model.name} is for {' or '.join(able)}"
         yield goal.engine, Objection(code="wrong-format", message=message, remedy=f"--engine {able[0]}")
         return
     asked = (
@@ -73,7 +91,8 @@ def engines_for(model: Model, goal: Goal, box: Box) -> Iterator[tuple[str, Objec
         if goal.engine is not None
         else tuple(engine for engine in able if not (ENGINES[engine].by_name_only or refuses_types(engine, model)))
     )
-    there = [engine for engine in asked if runs_on(engine, box)]
+    runs = runs_on if goal.engine is not None else offered_on
+    there = [engine for engine in asked if runs(engine, box)]
     for engine in there:
         yield engine, _against(engine, goal) or _no_cache_type(engine, goal, model) or _other_silicon(goal, box)
     if asked and not there:
@@ -95,6 +114,11 @@ def runs_on(engine: str, box: Box) -> bool:
     )
 
 
+def offered_on(engine: str, box: Box) -> bool:
+    """Whether it may be planned here without being named."""
+    return runs_on(engine, box) and (not ENGINES[engine].only_there or bool(gpu_architectures(box)))
+
+
 def built_for(image: str, box: Box) -> bool:
     """Whether an image of the catalogue is for these GPUs; one that it does not know may be."""
     row = catalog.find_image(image)
@@ -110,7 +134,8 @@ def _other_silicon(goal: Goal, box: Box) -> Objection | None:
 
 
 def _no_kernels(engine: str, box: Box, others: Sequence[str]) -> Objection:
-    message = f"{engine} has no kernels for {box.gpus[0].name}, as far as is known"
+    where = box.gpus[0].name if box.gpus else "a machine without a GPU of its own"
+    message = f"{engine} has no kernels for {where}, as far as is known"
     able = next((name for name in (*others, *ENGINES) if runs_on(name, box)), None)
     remedy = (
         None if able is None else f"--engine {able}" if others else f"--engine {able}, with {ENGINES[able].loads[0]}"

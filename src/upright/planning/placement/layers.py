@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from upright.base.units import format_memory, format_tokens
 from upright.engines.facets.budget import Margin
+from upright.engines.facets.spread import Layers
 from upright.engines.tensor_types import engine_loading_fork_types
 from upright.facts.catalog import recorded_architectures
 from upright.facts.catalog.rows.memory import End, OverheadRow
 from upright.facts.records.base import Basis, Figure
 from upright.facts.records.box import Box
-from upright.facts.records.model import Model
+from upright.facts.records.model import MlaAttention, Model
 from upright.facts.records.plan import DeviceBudget, ExpertPlace, Goal, LedgerLine, Note, Objection, Plan
 from upright.planning.memory.buffers import COMPUTE_BAND, compute_buffer, padded_context
 from upright.planning.memory.cache_record import cache_record
@@ -31,7 +32,7 @@ from upright.planning.placement.devices import (
     host_bytes,
     ram_not_specified,
 )
-from upright.planning.placement.engine_support import gpu_architectures, refuses_types, unrecorded_class
+from upright.planning.placement.engine_support import gpu_architectures, packing_of, refuses_types, unrecorded_class
 from upright.planning.placement.placement import (
     DeviceLoad,
     Overheads,
@@ -60,6 +61,7 @@ EXPERT_UBATCH_TOKENS = (2048, 1024)
 UBATCH_SHARE = 40
 # Far above any context, so that the search ends.
 MOST_TOKENS = 2**26
+_USUAL = Layers()
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class LayerCase:
     made_from: tuple[str, ...]
     ubatch_tokens: int = UBATCH_TOKENS
     lessons: EarlierStarts | None = None
+    spread: Layers = _USUAL
 
     @property
     def storage(self) -> Storage:
@@ -84,8 +87,8 @@ class LayerCase:
 
     @property
     def size_by_type(self) -> bool:
-        """Whether nobody read how large the file is."""
-        return self.model.basis == "derived" and not self.model.files
+        """Whether nobody read how large the file is, where builders of a type differ."""
+        return self.model.basis == "derived" and not self.model.files and packing_of(self.model) is None
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -114,6 +117,7 @@ class LayerCase:
             self.model.architecture,
             ubatch_tokens=then.ubatch_tokens or UBATCH_TOKENS,
             context_tokens=then.context_tokens,
+            scratch=self.spread.scratch,
         ).bytes
         if "upload" in seen.of and (share := self.rows["upload"].share) is not None:
             formula += int(_expert_layer(self.model) * share.best)
@@ -225,7 +229,7 @@ def _job(case: LayerCase) -> PlacementJob:
     if any(device.unified for device in devices):
         offered = 0
     budgets = tuple(max(0, device.cuda_bytes - case.margin.bytes) for device in devices)
-    return PlacementJob(case.model, shape, devices, budgets, offered, case.goal.users, ubatch)
+    return PlacementJob(case.model, shape, devices, budgets, offered, case.goal.users, ubatch, case.spread.scratch)
 
 
 def _bands(case: LayerCase) -> _Bands:
@@ -332,7 +336,7 @@ def _stored(device: str, term: str, largest: int, why: str, basis: Basis, bands:
 
 def _scratch(case: LayerCase, load: DeviceLoad, bands: _Bands) -> LedgerLine:
     formula, basis = load.compute / bands.high.compute_factor, "derived"
-    why = f"scratch for {case.ubatch_tokens:,} tokens at once: logits, hidden states, mask"
+    why = f"scratch for {case.ubatch_tokens:,} tokens at once: {_scratch_words(case)}"
     if case.learned and case.scratch_factor is not None:
         why, basis = f"{why}; {case.scratch_factor:.2f} times that, {case.learned.source}", "measured"
     return LedgerLine(
@@ -344,6 +348,13 @@ def _scratch(case: LayerCase, load: DeviceLoad, bands: _Bands) -> LedgerLine:
         basis=basis,
         why=why,
     )
+
+
+def _scratch_words(case: LayerCase) -> str:
+    kept = case.spread.scratch
+    latent = any(isinstance(kind, MlaAttention) for kind in case.model.architecture.attention)
+    words = "logits, hidden states, mask" if kept.logits else "hidden states, mask"
+    return f"{words}, scores, keys and values of every head" if kept.latent_scores and latent else words
 
 
 def _banded(case: LayerCase, device: str, term: str, bands: _Bands) -> LedgerLine:

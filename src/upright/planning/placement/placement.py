@@ -13,6 +13,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from upright.engines.facets.spread import PromptScratch
 from upright.facts.records.model import Group, Model
 from upright.planning.memory.buffers import compute_buffer, padded_context
 from upright.planning.memory.kvcache import CacheShape
@@ -26,6 +27,7 @@ _LAST: tuple[Group, ...] = ("output", "norm", "other")
 _LOOKED_UP: tuple[Group, ...] = ("embedding", "tables")
 EXACT_SIZES = 3
 QUICK_STATES = 500
+USUAL_SCRATCH = PromptScratch()
 
 
 class Overheads(NamedTuple):
@@ -68,6 +70,7 @@ class PlacementJob:
     host_budget: int
     users: int
     ubatch_tokens: int
+    scratch: PromptScratch = USUAL_SCRATCH
     layer_counts: tuple[int, ...] = ()
     """Layers of each GPU, where they are of several kinds; even without."""
 
@@ -183,7 +186,10 @@ def growing_bytes(job: PlacementJob, context_tokens: int, overheads: Overheads) 
     """Bytes of the cache in all, and of the scratch of each device."""
     cache = job.users * job.shape.sequence_bytes(padded_context(context_tokens))
     scratch = compute_buffer(
-        job.model.architecture, ubatch_tokens=job.ubatch_tokens, context_tokens=context_tokens
+        job.model.architecture,
+        ubatch_tokens=job.ubatch_tokens,
+        context_tokens=context_tokens,
+        scratch=job.scratch,
     ).bytes
     return cache, int(scratch * overheads.compute_factor)
 

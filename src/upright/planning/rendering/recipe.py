@@ -11,6 +11,7 @@ from upright.engines import advisories, engine_named
 from upright.engines.constraints import breach_notes as constraint_notes
 from upright.engines.constraints import circumstances
 from upright.engines.constraints import refuse_breaches as refuse_forbidden
+from upright.engines.contract import Engine
 from upright.engines.facets.finding import Finding, ProgramFinding
 from upright.engines.facets.flags import FlagCase, Serving, accepted
 from upright.engines.facets.releases import Releases
@@ -90,7 +91,7 @@ def render(
     serving = Serving(
         model_path=model_path,
         from_hub=from_hub,
-        served_name=wishes.served_name or model.name,
+        served_name=_served_name(engine, wishes) or model.name,
         host=wishes.host,
         port=port,
         vision=wishes.vision,
@@ -143,6 +144,14 @@ def render(
     advisories.refuse_advisories(made)
     refuse_forbidden(made)
     return made.model_copy(update={"notes": (*made.notes, *advisories.notes(made), *constraint_notes(made))})
+
+
+def _served_name(engine: Engine, wishes: RenderOptions) -> str | None:
+    only, wanted = engine.http.only_name, wishes.served_name
+    if only and wanted not in (None, only):
+        hint = f"clients ask for {only}"
+        raise UsageError(f"{engine.name} takes any other name than {only} for a model to load", hint=hint)
+    return only or wanted
 
 
 def _draft_notes(draft: str | None) -> tuple[str, ...]:

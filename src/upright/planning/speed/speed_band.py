@@ -16,6 +16,7 @@ from upright.facts import catalog
 from upright.facts.catalog import versions
 from upright.facts.catalog.rows.speed import SpeedRow, Step, TransferRow
 from upright.facts.records.model import Architecture, CompressedAttention, Model, SharedAttention
+from upright.planning.placement.engine_support import packing_of
 
 WIDEST = 2.5
 """Upper end over lower end of the widest band that is still an answer."""
@@ -58,11 +59,11 @@ def shape_name(architecture: Architecture) -> str:
 
 
 def expert_format(model: Model) -> str:
-    """How the weights that a step mostly reads are stored; a GGUF by the bits of its experts."""
+    """How the weights that a step mostly reads are stored; a GGUF, or a packing of one engine's own, by its bits."""
     lines = [line for line in model.weights if line.group == "routed_experts"] or list(model.weights)
-    if model.format == "gguf":
+    if kind := "gguf" if model.format == "gguf" else packing_of(model):
         parameters = sum(line.parameters for line in lines)
-        return f"gguf {8 * sum(line.bytes for line in lines) / parameters:.0f} bits" if parameters else "gguf"
+        return f"{kind} {8 * sum(line.bytes for line in lines) / parameters:.0f} bits" if parameters else kind
     stated = f"{model.quantisation or ''} {' '.join(sorted({line.dtype for line in lines}))}".lower()
     name = next((name for name in _FORMATS if name in stated), None)
     if name in ("awq", "gptq"):

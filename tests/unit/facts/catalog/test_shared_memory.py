@@ -25,14 +25,25 @@ def gpu_gib(box: str, memory_gib: float) -> float | None:
 def test_half_of_the_memory_is_half_for_the_gpu(row):
     sold, whole = row.memory_gb.value, catalog.box_record(row.id).gpus[0].memory_bytes.value / GIB
     assert gpu_gib(row.id, sold) == pytest.approx(whole)
-    small = 8 / 9 if row.vendor == "apple" and sold / 2 <= 36 < sold else 1
-    assert gpu_gib(row.id, sold / 2) == pytest.approx(whole / 2 * small)
+    if row.vendor != "apple":
+        assert gpu_gib(row.id, sold / 2) == pytest.approx(whole / 2)
 
 
-def test_a_small_mac_gives_its_gpu_two_thirds():
-    """21,845.34 MB of 32 GB: https://github.com/ollama/ollama/issues/434."""
-    assert gpu_gib("m2-max", 32) == pytest.approx(21845.34 / 1024, rel=1e-4)
-    assert gpu_gib("m2-max", 64) == pytest.approx(48)
+@pytest.mark.parametrize(
+    ("mac", "memory_gib", "megabytes"),
+    [
+        pytest.param("m4", 8, 5726.6, id="8 GB: two thirds"),
+        pytest.param("m4-max", 36, 30150.67, id="36 GB"),
+        pytest.param("m4-pro", 48, 40200.90, id="48 GB, which no row has"),
+        pytest.param("m4-max", 64, 55662.79, id="64 GB"),
+        pytest.param("m5-max", 128, 115448.73, id="128 GB"),
+        pytest.param("m3-ultra", 256, 223338.30, id="256 GB"),
+        pytest.param("m3-ultra", 512, 498216.21, id="512 GB"),
+    ],
+)
+def test_macos_gives_the_gpu_what_macs_of_this_size_print(mac, memory_gib, megabytes):
+    """recommendedMaxWorkingSetSize, in millions of bytes as llama.cpp prints it."""
+    assert gpu_gib(mac, memory_gib) == pytest.approx(megabytes * 1e6 / GIB, rel=2e-3)
 
 
 @pytest.mark.parametrize("row", OWN, ids=lambda row: row.id)

@@ -230,5 +230,6 @@ _ENGINE_WORDS: dict[str, str] = {
     "sglang": "Serves models from GPU memory to many users; strong prefix caching, its own attention kernels.",
     "llama.cpp": "Runs GGUF files on anything: GPUs, processors, or both; one program, no Python.",
     "ik_llama.cpp": "A fork of llama.cpp for mixtures with experts in host memory: MLA, better quantisations, faster.",
+    "mlx": "Apple's GPUs, by mlx-lm's server: weights in MLX's own packing, a cache that grows as needed.",
     "ktransformers": "Experts in host memory under an SGLang server, with AMX and AVX-512 kernels.",
 }
