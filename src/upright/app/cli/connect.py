@@ -24,7 +24,7 @@ from upright.app.cli.output import Output, say
 @click.option("--show-key", is_flag=True, help="Print the key itself, not where it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print the settings as JSON on stdout.")
 def command(deployment: str | None, client: str, write: bool, file: Path | None, show_key: bool, as_json: bool) -> None:
-    """Print the settings for a client.
+    """Print the settings for a client of a deployment, or of a fleet.
 
     They are tried on the running engine first, with that client's own first request: its endpoint, its tools, a prompt
     of its size. Exit 1 if the client will not work. The key stays in its file.
@@ -33,13 +33,14 @@ def command(deployment: str | None, client: str, write: bool, file: Path | None,
     from upright.base.errors import LaunchError
     from upright.facts import store
     from upright.facts.records.deployment import RUNNING
+    from upright.flows.fleet.named_fleet import deployment_behind
     from upright.serving.connect import connect, known_client, try_settings, write_settings
     from upright.serving.connect.requirements import proved_checks
     from upright.serving.launch import status
 
     output = Output(as_json, None)
     client = known_client(client)
-    directory = store.running_or_last(deployment)
+    directory = store.running_or_last(deployment_behind(deployment))
     state = status(directory)
     settings = connect(state, directory.key_file, client)
     if state.state not in RUNNING:

@@ -23,7 +23,7 @@ def command(output: Output, file: Path) -> None:
     from upright.base.host import LocalHost
     from upright.flows.fleet import read_fleet
     from upright.flows.fleet.box_plans import plan_fleet
-    from upright.flows.fleet.rendering import cluster_advice
+    from upright.flows.fleet.rendering import cluster_advice, next_step
     from upright.flows.fleet.rolling import planned_changes, roll_preview
 
     fleet = read_fleet(file)
@@ -34,4 +34,4 @@ def command(output: Output, file: Path) -> None:
         say(advice)
     if not all(box_plan.ready for box_plan in plans):
         output.no()
-    output.next("fleet", "up" if steps is None else "roll", str(file))
+    output.next("fleet", *next_step(fleet, "up" if steps is None else "roll", str(file)))

@@ -24,7 +24,8 @@ def command(output: Output, file: Path, to: str, folder: str, into: Path | None,
 
     For machines that run without Upright: boxes are then found by their addresses, or on the machine that they share
     with the router; in Kubernetes by the services of their names. `cluster` writes the engines too, values for smg's
-    own Helm chart and Jobs that prove each box; `slurm`, an sbatch script.
+    own Helm chart and Jobs that prove each box; `slurm`, an sbatch script. For machines that are not here, a box is
+    `at: box:NAME` of the catalogue.
     """
     from upright.facts.store import write_inside
     from upright.flows.fleet import read_fleet

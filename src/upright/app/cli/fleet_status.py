@@ -36,4 +36,6 @@ def command(output: Output, fleet: str | None) -> None:
     if not seen.well:
         output.next("fleet", "roll" if seen.roll else "up", *file_of(begun))
         output.no()
+    else:
+        output.next("connect", begun.name)
     say(f"clients' key: {FleetDir(begun.name).client_key_file}")

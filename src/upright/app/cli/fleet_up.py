@@ -24,13 +24,14 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
     from upright.flows.fleet import read_fleet
     from upright.flows.fleet.box_plans import plan_fleet
     from upright.flows.fleet.current_status import fleet_status
+    from upright.flows.fleet.rendering import next_step
     from upright.flows.fleet.starting import up
 
     fleet = read_fleet(file)
     if dry_run:
         plans = plan_fleet(fleet, file.parent, tell=say)
         output.answer([box_plan.to_dict() for box_plan in plans], lambda console: plans_page(console, plans))
-        output.next("fleet", "up", str(file))
+        output.next("fleet", *next_step(fleet, "up", str(file)))
         return
     made = up(fleet, file, tell=say)
     if made.router is None:

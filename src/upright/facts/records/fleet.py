@@ -14,6 +14,8 @@ from upright.facts.records.plan import Goal
 from upright.facts.records.recipe import Runtime
 
 HERE = "here"
+KIND = "box:"
+"""Before the name of a box of the catalogue, in place of a machine: what it would run is planned and written."""
 GENERATED = "generated"
 Policy = Literal[
     "auto", "cache_aware", "prefix_hash", "consistent_hashing", "least_load", "power_of_two", "round_robin"
@@ -31,6 +33,15 @@ def _place(value: str) -> str:
     if value != HERE and not re.fullmatch(r"ssh:[^\s-]\S*", value):
         raise ValueError(f"{value!r} is no machine: write here, or ssh:HOST")
     return value
+
+
+def _box_place(value: str) -> str:
+    if value.startswith(KIND) and value.removeprefix(KIND).strip():
+        return value
+    try:
+        return _place(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; or box:NAME of a machine of the catalogue, to plan and to render") from None
 
 
 def _address(value: str) -> str:
@@ -56,6 +67,7 @@ def _key(value: str) -> str:
 
 Name = Annotated[str, AfterValidator(_plain_name)]
 Place = Annotated[str, AfterValidator(_place)]
+BoxPlace = Annotated[SafeName, AfterValidator(_box_place)]
 Address = Annotated[str, AfterValidator(_address)]
 PrivateAddress = Annotated[str, AfterValidator(_private)]
 KeyReference = Annotated[str, AfterValidator(_key)]
@@ -67,8 +79,8 @@ class FleetBox(Part):
 
     name: Name
     """How the fleet calls it."""
-    at: Place = HERE
-    """`here`, or `ssh:HOST` as the user's own ssh calls it."""
+    at: BoxPlace = HERE
+    """`here`, `ssh:HOST` as the user's own ssh calls it, or `box:NAME` of the catalogue for what others will start."""
     address: PrivateAddress | None = None
     """What its engine binds and the router goes to; None: loopback, through ssh's tunnel where it is elsewhere."""
     port: Port = 8000
@@ -92,6 +104,11 @@ class FleetBox(Part):
     def machine(self) -> str | None:
         """As ssh calls it; None for this machine."""
         return None if self.at == HERE else self.at.partition(":")[2]
+
+    @property
+    def catalog_box(self) -> str | None:
+        """The kind of machine that it stands for; None of a machine that can be reached."""
+        return self.at.removeprefix(KIND) if self.at.startswith(KIND) else None
 
 
 class Router(Part):
@@ -248,7 +265,7 @@ class Fleet(Record):
         for box in self.boxes:
             if box.model is None and box.recipe is None and self.model is None:
                 raise ValueError(f"box {box.name} has no model: name one for it, or for the fleet")
-            if (there := (box.at, box.port)) in taken:
+            if (there := (box.name if box.catalog_box else box.at, box.port)) in taken:
                 raise ValueError(f"{taken[there]} and {box.name} both want port {box.port} of {box.at}")
             taken[there] = box.name
             if box.address is None and self.router.at not in (HERE, box.at):

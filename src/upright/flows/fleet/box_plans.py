@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from upright.base.errors import UprightError
+from upright.base.errors import UprightError, UsageError
 from upright.base.progress import Tell
 from upright.facts.records.box import Box
 from upright.facts.records.fleet import Fleet, FleetBox
@@ -17,6 +17,10 @@ from upright.facts.records.recipe import Recipe
 from upright.flows.line import LaunchTarget, Prepared, prepare_model, prepare_recipe
 from upright.planning.probing import probe
 from upright.planning.rendering.image import image_named
+from upright.planning.rendering.recipe import RenderOptions
+from upright.planning.requests.plan_arguments import NamedBox, artifacts_of, box_named, weights_path
+from upright.planning.requests.plan_request import PlanRequest
+from upright.planning.requests.preparation import prepare
 from upright.serving.launch import refuse_missing_runtime
 
 T = TypeVar("T")
@@ -69,6 +73,8 @@ def plan_fleet(fleet: Fleet, folder: Path, *, tell: Tell, boxes: tuple[FleetBox,
 
 def _probed(box: FleetBox, tell: Tell) -> Box | UprightError:
     """Once for each machine, however many boxes are on it."""
+    if box.catalog_box is not None:
+        return box_named(NamedBox(box.catalog_box))
     tell(f"probing {box.machine or 'this machine'}")
     try:
         return probe(box_target(box).host())
@@ -78,6 +84,8 @@ def _probed(box: FleetBox, tell: Tell) -> Box | UprightError:
 
 def _prepared(fleet: Fleet, box: FleetBox, folder: Path, found: Box | None, *, tell: Tell) -> Prepared:
     """One box's plan and recipe; files are looked for beside fleet.yaml."""
+    if box.catalog_box is not None:
+        return _of_catalog(fleet, box, folder, found)
     on = box_target(box)
     host = on.host()
     if box.recipe is not None:
@@ -89,6 +97,29 @@ def _prepared(fleet: Fleet, box: FleetBox, folder: Path, found: Box | None, *, t
         return prepared
     refuse_missing_runtime(prepared.recipe, host)
     return Prepared(prepared.box, prepared.model, prepared.plan, _bound(prepared.recipe, box))
+
+
+def _of_catalog(fleet: Fleet, box: FleetBox, folder: Path, found: Box | None) -> Prepared:
+    """As `upright render --box` has it: nothing is looked at, neither machine nor weights nor engine."""
+    if box.recipe is not None or found is None:
+        raise UsageError(f"box {box.name} is {box.at}, and a recipe is for one machine", hint="model: in its place")
+    source = _source(fleet, box, folder)
+    request = PlanRequest(artifacts_of(source), found, box.goal or fleet.goal)
+    wishes = RenderOptions(image=box.image, runtime=box.runtime, must_be_installed=False)
+    prepared = prepare(request, lambda model: box.model_path or weights_path(model), port=box.port, wishes=wishes)
+    if prepared.recipe is None:
+        return prepared
+    return replace(prepared, recipe=_bound(prepared.recipe, box))
+
+
+def refuse_unreachable(boxes: Iterable[FleetBox]) -> None:
+    """Before anything is started."""
+    for box in boxes:
+        if box.catalog_box is not None:
+            raise UsageError(
+                f"box {box.name} is {box.at}: no machine that can be reached",
+                hint="at: ssh:HOST starts it; upright fleet render --to cluster or slurm hands it over",
+            )
 
 
 def box_target(box: FleetBox) -> LaunchTarget:

@@ -31,6 +31,12 @@ def started_fleet(name: str | None) -> Fleet:
     return FleetDir(called).fleet()
 
 
+def deployment_behind(name: str | None) -> str | None:
+    """The router's deployment, where a fleet has that name; else the name as it is."""
+    directory = FleetDir(name) if name is not None and name in {fleet.name for fleet in known_fleets()} else None
+    return (directory.state().router if directory is not None else None) or name
+
+
 def file_of(fleet: Fleet) -> list[str]:
     """The file it came from, as it is typed from here; nothing if that is not known."""
     file = FleetDir(fleet.name).file

@@ -76,6 +76,12 @@ def for_cluster(fleet: Fleet, to: str, plans: Sequence[BoxPlan], *, wire: PodRdm
     return RenderedFiles(recipe, files, "engines.yaml")
 
 
+def next_step(fleet: Fleet, verb: str, file: str) -> tuple[str, ...]:
+    """That verb, or what hands it over where a box is none that can be reached."""
+    handed_over = any(box.catalog_box for box in fleet.boxes)
+    return ("render", file, "--to", "cluster") if handed_over else (verb, file)
+
+
 def cluster_advice(fleet: Fleet, host: Host) -> str | None:
     """Why this fleet had better be a cluster's; None if it is well here."""
     there = []

@@ -16,7 +16,7 @@ from upright.base.errors import LaunchError
 from upright.base.progress import Tell, utc_now
 from upright.facts.records.fleet import Fleet, Roll, RollStep
 from upright.flows.fleet import sentinel
-from upright.flows.fleet.box_plans import BoxPlan, plan_fleet
+from upright.flows.fleet.box_plans import BoxPlan, plan_fleet, refuse_unreachable
 from upright.flows.fleet.box_steps import BoxSteps, StepStoppedError
 from upright.flows.fleet.boxes import running_deployment
 from upright.flows.fleet.directory import FleetDir
@@ -40,6 +40,7 @@ class RollResult:
 
 def roll(fleet: Fleet, file: Path, *, tell: Tell, again: bool = False, width: RollWidth | None = None) -> RollResult:
     """`again` also restarts boxes that are as fleet.yaml has them."""
+    refuse_unreachable(fleet.boxes)
     directory = FleetDir(fleet.name)
     if not directory.known:
         raise LaunchError(f"{fleet.name} was never started", hint=f"upright fleet up {file}")

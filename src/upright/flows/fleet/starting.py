@@ -13,7 +13,7 @@ from upright.facts.records.deployment import Deployment
 from upright.facts.records.evidence import Evidence, Observation
 from upright.facts.records.fleet import BoxState, Fleet, FleetBox
 from upright.flows.fleet import sentinel
-from upright.flows.fleet.box_plans import BoxPlan, for_all_boxes, plan_fleet, tell_of
+from upright.flows.fleet.box_plans import BoxPlan, for_all_boxes, plan_fleet, refuse_unreachable, tell_of
 from upright.flows.fleet.boxes import (
     admitted_urls,
     deployment_in_place,
@@ -73,6 +73,7 @@ class FleetStop:
 
 def up(fleet: Fleet, file: Path, *, tell: Tell) -> FleetStart:
     """Start what does not run yet. What runs is left alone, as it is: what fleet.yaml changes of it is a roll's."""
+    refuse_unreachable(fleet.boxes)
     directory = FleetDir(fleet.name)
     with directory.at_work():
         state = directory.state()

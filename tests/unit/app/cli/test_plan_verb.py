@@ -70,7 +70,7 @@ def test_a_shorter_context_is_in_the_next_command_with_all_that_was_typed(uprigh
 
 
 def test_a_larger_share_of_the_gpus_is_offered_where_it_brings_the_context_within_reach(upright):
-    words = ("nvidia/MiniMax-M2.7-NVFP4", "--box", "2x-rtx-pro-6000-workstation", "--context", "114688")
+    words = ("nvidia/MiniMax-M2.7-NVFP4", "--box", "2x-rtx-pro-6000-workstation", "--context", "180224")
     words += ("--engine", "vllm", "--kv-dtype", "bf16")
     done = upright("plan", *words)
     assert done.returncode == 1

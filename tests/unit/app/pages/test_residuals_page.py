@@ -23,13 +23,13 @@ vllm 0.32.0 on box, read 2026-11-15 10:00 UTC
                  predicted    measured  difference
 gpu0 to gpu7, each of 8
   weights         64.1 GiB    64.1 GiB    +901 KiB  in the band
-  kv_cache        17.5 GiB    10.8 GiB   -6.70 GiB  in the band
-  graphs          1.10 GiB    1.20 GiB    +100 MiB  in the band
+  kv_cache        17.9 GiB    10.8 GiB   -7.10 GiB  outside the band
+  graphs           721 MiB    1.20 GiB    +507 MiB  in the band
   runtime         2.80 GiB    9.40 GiB   +6.60 GiB  outside the band
 host
   process         3.00 GiB           -
     the engine does not say
-cache, tokens      266,800     164,454    -102,346
+cache, tokens      272,880     164,454    -108,426
 
 The next plan for this box with vllm 0.32.0 uses what was measured of runtime,
 graphs."""
