@@ -24,10 +24,10 @@ from upright.app.cli.output import Output, say
 @click.option("--show-key", is_flag=True, help="Print the key itself, not where it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print the settings as JSON on stdout.")
 def command(deployment: str | None, client: str, write: bool, file: Path | None, show_key: bool, as_json: bool) -> None:
-    """Print the settings for a client of a deployment, or of a fleet.
+    """Print the settings for a client.
 
-    They are tried on the running engine first, with that client's own first request: its endpoint, its tools, a prompt
-    of its size. Exit 1 if the client will not work. The key stays in its file.
+    Of a deployment, or of a fleet by its name. They are tried on the running engine first, with that client's own first
+    request: its endpoint, its tools, a prompt of its size. Exit 1 if the client will not work. The key stays in its file.
     """
     from upright.app.pages.client_page import trial_sentences
     from upright.base.errors import LaunchError
