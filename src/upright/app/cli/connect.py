@@ -26,8 +26,9 @@ from upright.app.cli.output import Output, say
 def command(deployment: str | None, client: str, write: bool, file: Path | None, show_key: bool, as_json: bool) -> None:
     """Print the settings for a client.
 
-    Of a deployment, or of a fleet by its name. They are tried on the running engine first, with that client's own first
-    request: its endpoint, its tools, a prompt of its size. Exit 1 if the client will not work. The key stays in its file.
+    Of a deployment, or of a fleet by its name. They are tried on the running engine first, with that client's own
+    first request: its endpoint, its tools, a prompt of its size. Exit 1 if the client will not work. The key stays in
+    its file.
     """
     from upright.app.pages.client_page import trial_sentences
     from upright.base.errors import LaunchError
