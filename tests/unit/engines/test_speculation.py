@@ -47,6 +47,13 @@ def test_every_offer_is_spelled_in_flags_that_the_version_takes(engine: str) -> 
             assert setting.reason
 
 
+def test_a_method_is_offered_with_its_own_drafts_and_no_others() -> None:
+    drafts = (("eagle3", "a/head"), ("draft", "b/small"))
+    found = {offer.method: offer.drafts for offer in offers("vllm", accepted("vllm"), drafts=drafts)}
+    assert (found["eagle3"], found["draft"]) == (("a/head",), ("b/small",))
+    assert found["ngram"] == ()
+
+
 def test_each_engine_in_its_own_words() -> None:
     assert words("llama.cpp", "draft=d.gguf,k=4") == [
         "--spec-type", "draft-simple", "--spec-draft-model", "d.gguf", "--spec-draft-n-max", "4",

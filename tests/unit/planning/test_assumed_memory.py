@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from upright.base.units import GB, GIB
+from upright.base.units import GB, GIB, format_memory
 from upright.facts import catalog
 from upright.facts.records.base import Figure
 from upright.facts.records.box import Box
 from upright.facts.records.plan import Goal
 from upright.planning.choosing import plan
 from upright.planning.choosing.artifacts import artifact_choice
-from upright.planning.speed.assumed_bandwidth import RAM_ASSUMED, assumed_bandwidth, processor_row
+from upright.planning.speed.assumed_bandwidth import RAM_ASSUMED, assumed_bandwidth, processor_row, theoretical
 
 
 def _unread(text: str):
@@ -72,6 +72,24 @@ def test_an_assumed_bandwidth_is_told_and_widens_the_band() -> None:
     assert assumed.speed.decode.high > stated.speed.decode.high
     assert [note.code for note in assumed.notes].count(RAM_ASSUMED) == 1
     assert RAM_ASSUMED not in [note.code for note in stated.notes]
+
+
+def test_ram_that_nobody_stated_is_told_with_what_is_used_of_it() -> None:
+    model = artifact_choice("gpt-oss-20b", _unread)
+    goal = Goal(engine="llama.cpp")
+    best = plan(catalog.box_record("1x-rtx-4060"), model.model, goal, choose_from=model.choose_from)[0]
+    used = sum(line.bytes for line in best.ledger if line.device == "host")
+    [told] = [note.message for note in best.notes if note.code == RAM_ASSUMED]
+    assert used
+    assert f"not specified: {format_memory(used)} of it are used" in told
+
+
+@pytest.mark.parametrize(
+    ("stated", "of_channels"),
+    [(307.2, True), (460.8, True), (460, True), (89.6, True), (90, True), (273.4, False), (411, False)],
+)
+def test_what_no_number_of_channels_has_was_measured(stated: float, of_channels: bool) -> None:
+    assert theoretical(stated) is of_channels
 
 
 def test_what_is_all_on_the_gpus_assumes_nothing() -> None:

@@ -34,6 +34,17 @@ def test_it_is_handed_over_without_a_machine(upright: Upright, tmp_path: Path, t
     assert "beta" in texts
 
 
+def test_engines_share_one_key_and_rdma_pins_memory(upright: Upright, tmp_path: Path) -> None:
+    file = _fleet(tmp_path)
+    plain, wired = (upright("fleet", "render", file, "--to", "cluster", *more) for more in ((), ("--rdma", "ib0")))
+    assert (plain.returncode, wired.returncode) == (0, 0), plain.stderr + wired.stderr
+    assert {line.split("secretName: ")[1][:8] for line in plain.stdout.splitlines() if "secretName: " in line} == {
+        "kimi-key"
+    }
+    assert "IPC_LOCK" not in plain.stdout
+    assert "add: [IPC_LOCK]" in wired.stdout
+
+
 def test_what_would_run_is_said_and_the_next_step_hands_it_over(upright: Upright, tmp_path: Path) -> None:
     file = _fleet(tmp_path)
     planned, tried = upright("fleet", "plan", file), upright("fleet", "up", "--dry-run", file)

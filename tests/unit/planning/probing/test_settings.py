@@ -91,6 +91,7 @@ def test_bar1():
     small = _setting("resizable_bar", gpus=(_gpu(0), _gpu(1, bar1=256 * 1024**2)))
     assert (small.state, small.verdict) == ("BAR1 is 256 MiB on 1 of 2 GPUs", "attention")
     assert _setting("resizable_bar", gpus=(_gpu(bar1=None),)).verdict == "unknown"
+    assert _setting("resizable_bar", gpus=(_gpu(0), _gpu(1, bar1=None))).verdict == "unknown", "one of two is not told"
 
 
 def test_missing_lanes():

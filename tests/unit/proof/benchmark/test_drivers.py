@@ -26,6 +26,7 @@ def test_llama_bench():
     assert tokens.tpot_seconds.low == pytest.approx(1 / max(rates))
     assert tokens.output_tokens_per_second == pytest.approx(sum(rates) / 3, rel=1e-3)
     assert (tokens.machine.program, tokens.machine.version, tokens.sent) == ("llama-bench", "11669", 3)
+    assert tokens.requests_per_second == pytest.approx(3 / sum(16 / rate for rate in rates))
 
 
 def test_vllm_bench_serve():
