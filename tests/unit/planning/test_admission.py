@@ -21,7 +21,7 @@ def held(model: str, dtype: str = "fp8_ds_mla"):
     storage = Storage("vllm", "0.32.0", "9.0")
     architecture = records(catalog.model(model))[0].architecture
     shape = cache_shape(architecture, dtype, storage=storage)
-    return rank_cache(shape, storage, share=Fraction(1), tensor=8, depth=Fraction(1), block=16)
+    return rank_cache(shape, storage, tensor=8, depth=Fraction(1), block=16)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,14 @@ def test_a_windowed_request_is_admitted_with_the_tokens_in_flight():
     storage = Storage("vllm", "0.32.0", "9.0")
     architecture = records(catalog.model("gpt-oss-120b"))[0].architecture
     shape = cache_shape(architecture, "bf16", storage=storage)
-    rank = rank_cache(shape, storage, share=Fraction(1), tensor=1, depth=Fraction(1), block=16)
-    assert rank.request_bytes(65_536) == (65_536 + 128 + 16_384) * 36_864
-    assert rank.request_bytes(1_024) == 2 * 1_024 * 36_864
+    rank = rank_cache(shape, storage, tensor=1, depth=Fraction(1), block=16)
+    whole, windowed = 4096, 1032 + 1
+    """Blocks of 16 tokens: of the window less one token and two batches of 8,192, and one more where it begins."""
+    assert rank.request_bytes(65_536) == (whole + windowed) * 16 * 36_864
+    assert rank.request_bytes(1_024) == (64 + 64 + 1) * 16 * 36_864
+    fewer = cache_shape(architecture, "bf16", storage=storage, batched_tokens=2048)
+    rank = rank_cache(fewer, storage, tensor=1, depth=Fraction(1), block=16)
+    assert rank.request_bytes(65_536) == (whole + 264 + 1) * 16 * 36_864
 
 
 def test_groups_are_split_for_the_fewest_padded_layers():

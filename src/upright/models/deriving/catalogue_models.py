@@ -62,13 +62,13 @@ def _derived(row: ModelRow, artifact: Artifact) -> Model | None:
     assert row.configuration is not None
     scheme = _scheme(artifact)
     if artifact.configuration is not None:
-        model = _unnamed(artifact.configuration, None)
+        model = recorded_model(artifact.configuration, None)
     elif scheme is not None:
-        model = _unnamed(row.configuration, json.dumps(scheme.declared or {}))
+        model = recorded_model(row.configuration, json.dumps(scheme.declared or {}))
     elif artifact.repository != row.repository:
         return None
     else:
-        model = _unnamed(row.configuration, None)
+        model = recorded_model(row.configuration, None)
     source = f"{artifact.repository}:{artifact.quant}" if artifact.quant else artifact.repository
     update: dict[str, Any] = {"name": checked_name(artifact_name(row, artifact)), "source": checked_name(source)}
     update |= {"format": artifact.format, "quantisation": artifact.scheme}
@@ -86,7 +86,7 @@ def _derived(row: ModelRow, artifact: Artifact) -> Model | None:
 
 
 @cache
-def _unnamed(configuration: str, declared: str | None) -> Model:
+def recorded_model(configuration: str, declared: str | None = None) -> Model:
     """Under its own quantization_config or another: all GGUFs of a model are packed from the same tensors."""
     config = catalog.configuration(configuration)
     config = config if declared is None else _restored(config, parse_json(declared))

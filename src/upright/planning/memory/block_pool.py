@@ -33,6 +33,10 @@ class Bucket(NamedTuple):
     """Tokens that are kept beside those in flight; None if all are."""
 
     @property
+    def grows(self) -> bool:
+        return bool(self.block_tokens) and self.window_tokens is None
+
+    @property
     def repeats(self) -> int:
         return max(layers for _, layers in self.pages)
 
@@ -71,6 +75,20 @@ class Pages(NamedTuple):
         """What a request of this length is admitted with."""
         return self.block_bytes * self.request_blocks(tokens)
 
+    @property
+    def state_blocks(self) -> int:
+        """Of a request, whatever its length."""
+        return sum(count for bucket, count in self.groups if not bucket.block_tokens)
+
+    def blocks_in(self, pool_bytes: Fraction) -> int:
+        return int(pool_bytes / self.block_bytes)
+
+    @property
+    def token_bytes(self) -> Fraction:
+        """What one more token of a long request takes."""
+        grown = (Fraction(count, bucket.block_tokens) for bucket, count in self.groups if bucket.grows)
+        return self.block_bytes * sum(grown, Fraction(0))
+
     def on_rank(self, sharing: int, depth: Fraction) -> Pages:
         """Of a stage's part of the layers, with what grows shared by so many ranks: windows and states lie on each."""
         groups = tuple(
@@ -81,8 +99,39 @@ class Pages(NamedTuple):
         return self._replace(block_bytes=block_bytes, block_tokens=self.block_tokens * sharing, groups=groups)
 
 
+def equal_pages(
+    kinds: Sequence[tuple[int, int, int | None]], state: tuple[int, int, int] | None, block: int, in_flight: int
+) -> Pages:
+    """Pages of one size in groups of equally many layers: windows, states and what grows beside each other.
+
+    Of each kind layers, bytes of a page of `block` tokens, and its window; of states layers, bytes, and how many are
+    kept (vllm/v1/core/kv_cache_utils.py:1292-1505 at 0.32.0).
+    """
+    page = max(*(size for _, size, _ in kinds), state[1] if state else 0)
+    layers: dict[Bucket, int] = {}
+    for count, size, window in kinds:
+        # A smaller page holds more tokens where it divides the largest, and is padded where it does not.
+        bucket = Bucket(((page, 1),), block * (1 if page % size else page // size), window)
+        layers[bucket] = layers.get(bucket, 0) + count
+    counts = [*layers.values(), *([state[0]] if state else [])]
+    least, most = min(counts), max(counts)
+    size = most if 2 * most < 3 * least else least
+    groups = [(bucket, -(-count // size)) for bucket, count in layers.items()]
+    widest = max(-(-count // -(-count // size)) for count in counts)
+    if state:
+        groups.append((Bucket(((page, 1),), 0), -(-state[0] // size) * state[2]))
+    grown = next(bucket.block_tokens for bucket in layers if bucket.window_tokens is None)
+    return Pages(block_bytes=widest * page, block_tokens=grown, in_flight=in_flight, groups=tuple(groups))
+
+
 def pages_of(
-    attention: Sequence[Attention], dtype: str, storage: Storage, entry_bytes: Fraction, index_bytes: Fraction
+    attention: Sequence[Attention],
+    dtype: str,
+    storage: Storage,
+    entry_bytes: Fraction,
+    index_bytes: Fraction,
+    batched_tokens: int,
+    later_stages: int,
 ) -> Pages | None:
     """None unless the engine divides its pool so and every layer is compressed or windowed."""
     kinds = [kind for kind in attention if isinstance(kind, CompressedAttention)]
@@ -93,7 +142,8 @@ def pages_of(
         return None
     buckets = [_growing(kinds, row, entry_bytes, index_bytes), _windowed(kinds, row, entry_bytes)]
     buckets += _compressors(kinds, row)
-    return divide_pool([bucket for bucket in buckets if bucket.pages], row.in_flight_tokens or 0)
+    in_flight = (row.in_flight_batches or 0) + later_stages
+    return divide_pool([bucket for bucket in buckets if bucket.pages], in_flight * batched_tokens)
 
 
 def divide_pool(buckets: Sequence[Bucket], in_flight: int) -> Pages:

@@ -46,11 +46,31 @@ PACKED_SPARSE = "fp8_ds_mla"
 CACHE_TYPES = (*VALUE_BYTES, PACKED_SPARSE)
 
 
+BATCHED_TOKENS = 8192
+"""Tokens that are computed at once unless somebody says otherwise."""
+
+
 class WindowLayers(NamedTuple):
     """Layers that keep at most `tokens` tokens of a sequence."""
 
     tokens: int
     bytes_per_token: int
+
+
+class CachedLayers(NamedTuple):
+    """Layers that keep a token alike."""
+
+    layers: int
+    token_bytes: Fraction
+    """Of one layer, in one copy."""
+    heads: int | None = None
+    """KV heads that tensor parallelism can divide; None if every rank needs all of it."""
+    window_tokens: int | None = None
+    """None if all tokens are kept."""
+
+    def share(self, tensor: int) -> Fraction:
+        """The part that each of so many ranks holds."""
+        return Fraction(1) if self.heads is None else Fraction(-(-self.heads // tensor), self.heads)
 
 
 class CacheShape(NamedTuple):
@@ -78,6 +98,8 @@ class CacheShape(NamedTuple):
     """Tokens beside each window that a request is admitted with."""
     pages: Pages | None = None
     """How the engine divides its pool, where groups of unequal pages share it."""
+    kinds: tuple[CachedLayers, ...] = ()
+    """What keeps tokens, kind by kind."""
 
     def sequence_bytes(self, tokens: int) -> int:
         """One sequence of this length."""
@@ -112,6 +134,7 @@ class _Sum:
     unknown: list[str] = field(default_factory=list)
     growing_layers: int = 0
     state_layers: int = 0
+    kinds: list[CachedLayers] = field(default_factory=list)
 
 
 def cache_shape(
@@ -121,6 +144,8 @@ def cache_shape(
     storage: Storage | None = None,
     window_slack_tokens: int = 0,
     draft_layers: int = 0,
+    batched_tokens: int = BATCHED_TOKENS,
+    stages: int = 1,
 ) -> CacheShape:
     """One copy, exactly. `window_slack_tokens` is what the engine keeps beyond a window (llama.cpp: a ubatch).
 
@@ -129,7 +154,7 @@ def cache_shape(
     held = storage or Storage()
     _value_bytes(dtype) if dtype != PACKED_SPARSE else None
     total = _Sum()
-    keeps = held.window_row(architecture.name)
+    keeps, later = held.window_row(architecture.name), stages - 1
     for kind in _with_draft(architecture.attention, draft_layers):
         if isinstance(kind, LinearAttention):
             _add_state(total, kind, held)
@@ -151,8 +176,9 @@ def cache_shape(
         state_layers=total.state_layers,
         latent=any(isinstance(kind, MlaAttention | CompressedAttention) for kind in architecture.attention),
         pool_share=keeps.pool_share if total.windows else None,
-        in_flight_tokens=keeps.in_flight_tokens,
-        pages=_pages(_with_draft(architecture.attention, draft_layers), dtype, held),
+        in_flight_tokens=(keeps.in_flight_batches + later) * batched_tokens if keeps.in_flight_batches else 0,
+        pages=_pages(_with_draft(architecture.attention, draft_layers), dtype, held, batched_tokens, later),
+        kinds=tuple(total.kinds),
     )
 
 
@@ -192,14 +218,17 @@ def _add(
 ) -> None:
     layer_bytes, formula = _mla_bytes(kind, dtype, held) if isinstance(kind, MlaAttention) else _gqa_bytes(kind, dtype)
     index, index_formula = _index_bytes(kind, dtype, held)
+    heads = kind.kv_heads if isinstance(kind, GqaAttention) else None
     if kind.window_tokens is not None and keeps_windows:
         windowed = _whole(kind.layers * layer_bytes)
         total.windows.append(WindowLayers(kind.window_tokens + slack, windowed))
+        total.kinds.append(CachedLayers(kind.layers, layer_bytes, heads, kind.window_tokens))
         total.words.append(f"{formula} = {windowed:,} B, {kind.window_tokens} tokens at most")
         return
     grows = kind.layers * (layer_bytes + index)
     total.grows += grows
     total.growing_layers += kind.layers
+    total.kinds.append(CachedLayers(kind.layers, layer_bytes + index, heads))
     whole = " (windows are kept whole)" if kind.window_tokens is not None else ""
     total.words.append(f"{formula}{index_formula} = {number(grows):,} B{whole}")
 
@@ -215,13 +244,13 @@ def _add_state(total: _Sum, kind: LinearAttention, held: Storage) -> None:
         total.unknown.append("size of the recurrent state")
 
 
-def _pages(attention: Sequence[Attention], dtype: str, held: Storage) -> Pages | None:
+def _pages(attention: Sequence[Attention], dtype: str, held: Storage, batched_tokens: int, later: int) -> Pages | None:
     compressed = [kind for kind in attention if isinstance(kind, CompressedAttention)]
     if not compressed:
         return None
     indexed = next((kind for kind in compressed if kind.indexer_head_dim), compressed[0])
     entry, index = _entry_bytes(compressed[0], dtype, held), _index_bytes(indexed, dtype, held)[0]
-    return pages_of(attention, dtype, held, entry, index)
+    return pages_of(attention, dtype, held, entry, index, batched_tokens, later)
 
 
 def _entry_bytes(kind: CompressedAttention, dtype: str, held: Storage) -> Fraction:
@@ -233,11 +262,13 @@ def _add_compressed(total: _Sum, kind: CompressedAttention, dtype: str, held: St
     entry = _entry_bytes(kind, dtype, held)
     windowed = _whole(kind.layers * entry)
     total.windows.append(WindowLayers(kind.window_tokens + slack, windowed))
+    total.kinds.append(CachedLayers(kind.layers, entry, None, kind.window_tokens))
     formula = f"{kind.layers} layers x {number(entry)} B in a window of {kind.window_tokens}"
     if kind.ratio:
         index, index_words = _index_bytes(kind, dtype, held)
         grows = kind.layers * (entry + index) / kind.ratio
         total.grows += grows
+        total.kinds.append(CachedLayers(kind.layers, grows / kind.layers))
         formula += f", and one entry of {number(entry)} B{index_words} for {kind.ratio} tokens = {number(grows):,} B"
         compressor = held.row("compressor", dtype)
         if compressor is not None and compressor.state_dtype == "unknown":

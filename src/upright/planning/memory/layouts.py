@@ -23,8 +23,8 @@ class KeptWindows(NamedTuple):
 
     kept: bool
     pool_share: Fraction | None = None
-    in_flight_tokens: int = 0
-    """Tokens beside the window that a request is admitted with."""
+    in_flight_batches: int = 0
+    """Batches beside the window that a request is admitted with."""
 
 
 class Storage(NamedTuple):
@@ -45,7 +45,7 @@ class Storage(NamedTuple):
         for row in rows:
             if row.only is None or architecture in row.only:
                 share = Fraction(row.pool_share).limit_denominator(1000) if row.pool_share else None
-                return KeptWindows(kept=True, pool_share=share, in_flight_tokens=row.in_flight_tokens or 0)
+                return KeptWindows(kept=True, pool_share=share, in_flight_batches=row.in_flight_batches or 0)
         return KeptWindows(kept=False)
 
     def state_row(self, kind: LinearAttention) -> LayoutRow | None:

@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from upright.base.units import format_memory
-from upright.planning.memory.block_pool import Pages
-from upright.planning.memory.kvcache import CacheShape
+from upright.planning.memory.block_pool import Pages, equal_pages
+from upright.planning.memory.kvcache import CachedLayers, CacheShape
 from upright.planning.memory.layouts import Storage
 
 # A length at which every window is full and every block of one that grows is whole.
@@ -58,32 +58,36 @@ class RankCache(NamedTuple):
 
 
 def rank_cache(
-    shape: CacheShape, storage: Storage, *, share: Fraction, tensor: int, depth: Fraction, block: int
+    shape: CacheShape, storage: Storage, *, tensor: int, depth: Fraction, block: int, sharing: int = 1
 ) -> RankCache:
-    """`share` is the part of the growing cache that a rank holds, `depth` its stage's part of the layers."""
-    windows = sum(window.bytes_per_token for window in shape.windows)
-    divided = Fraction(1, tensor)
-    pages = shape.pages.on_rank(int(1 / share), depth) if shape.pages else None
+    """`sharing` ranks hold one copy of the growing cache together; `depth` is a stage's part of the layers."""
+
+    def held_bytes(kind: CachedLayers) -> Fraction:
+        """What a token takes in all its layers here."""
+        return kind.layers * kind.token_bytes * kind.share(tensor // sharing) / sharing * depth
+
+    windows = [(kind, held_bytes(kind)) for kind in shape.kinds if kind.window_tokens is not None]
+    pages = shape.pages.on_rank(sharing, depth) if shape.pages else None
     held = RankCache(
-        token_bytes=Fraction(pages.block_bytes, pages.block_tokens) if pages else shape.bytes_per_token * share * depth,
-        window_bytes=shape.window_bytes * share * depth,
-        window_token_bytes=windows * share * depth,
-        state_bytes=shape.bytes_per_state * divided * depth,
+        token_bytes=pages.token_bytes
+        if pages
+        else sum((held_bytes(kind) for kind in shape.kinds if kind.window_tokens is None), Fraction(0)),
+        window_bytes=sum(((kind.window_tokens or 0) * size for kind, size in windows), Fraction(0)),
+        window_token_bytes=sum((size for _, size in windows), Fraction(0)),
+        state_bytes=shape.bytes_per_state * Fraction(1, tensor) * depth,
         states_kept=shape.states_kept,
         block_tokens=block,
         why="",
         pool_share=shape.pool_share,
-        windows=tuple(
-            (window.tokens + shape.in_flight_tokens, window.bytes_per_token * share * depth) for window in shape.windows
-        ),
+        windows=tuple(((kind.window_tokens or 0) + shape.in_flight_tokens, size) for kind, size in windows),
         pages=pages,
     )
     row = storage.row("division", "*")
-    if row is None or not shape.state_layers:
+    if row is None or pages:
         return held
-    if row.state_share is not None:
+    if row.state_share is not None and shape.state_layers:
         return _set_aside(held, Fraction(row.state_share).limit_denominator(1000))
-    return _paged(held, shape, row.page_align or 16, share) if row.page_align else held
+    return _paged(held, shape, row.page_align, tensor // sharing, sharing, depth) if row.page_align else held
 
 
 def pool_tokens(held: RankCache, pool_bytes: Fraction, users: int, context_tokens: int) -> int:
@@ -97,6 +101,8 @@ def pool_tokens(held: RankCache, pool_bytes: Fraction, users: int, context_token
         request = held.request_bytes(context_tokens)
         if request > pool_bytes:
             return longest_tokens(held, pool_bytes)
+        if held.pages is not None:
+            return held.pages.blocks_in(pool_bytes) * context_tokens // held.pages.request_blocks(context_tokens)
         cell = request / context_tokens
         return int(pool_bytes / cell) // held.block_tokens * held.block_tokens
     pool = pool_bytes
@@ -145,22 +151,28 @@ def _set_aside(held: RankCache, share: Fraction) -> RankCache:
     return held._replace(state_share=share, why=why)
 
 
-def _paged(held: RankCache, shape: CacheShape, align: int, share: Fraction) -> RankCache:
-    """Every page is as large as a state of one layer, rounded up to whole tokens; groups have equally many layers."""
-    if not shape.growing_layers or held.token_bytes == 0 or held.state_bytes == 0:
+def _paged(held: RankCache, shape: CacheShape, align: int, tensor: int, sharing: int, depth: Fraction) -> RankCache:
+    """Every page is as large as a state of one layer, rounded up to whole tokens, or as the widest kind's."""
+    tokens = [(kind.layers, kind.token_bytes * kind.share(tensor), kind.window_tokens) for kind in shape.kinds]
+    grown = [size for _, size, window in tokens if window is None]
+    if not grown or not (shape.state_layers or shape.windows):
         return held
-    align = max(align, 128) if shape.latent else align
-    token = shape.bytes_per_token * share / shape.growing_layers
-    state = held.state_bytes / shape.state_layers * (shape.bytes_per_token * share / held.token_bytes)
-    block = align * -(-state // (align * token))
-    page = block * token
-    least, most = sorted((shape.growing_layers, shape.state_layers))
-    group = most if most < least * Fraction(3, 2) else least
-    layers = -(-shape.state_layers // group) * group
-    depth = held.token_bytes / (shape.bytes_per_token * share)
-    padded = layers * page * depth
-    why = (
-        f"pages of {int(block)} tokens: a layer's state of {format_memory(int(state))} is padded to "
-        f"{format_memory(int(page))}"
+    block, state, why = align, None, ""
+    if shape.state_layers:
+        own = Fraction(shape.bytes_per_state, shape.state_layers * tensor * sharing)
+        align = max(align, 128) if shape.latent else align
+        block = align * -(-own // (align * max(grown)))
+        page = int(block * max(grown))
+        state = (shape.state_layers, page, shape.states_kept)
+        why = (
+            f"pages of {block} tokens: a layer's state of {format_memory(int(own))} is padded to {format_memory(page)}"
+        )
+    kinds = [(layers, int(block * size), window) for layers, size, window in tokens]
+    pages = equal_pages(kinds, state, block, shape.in_flight_tokens).on_rank(sharing, depth)
+    return held._replace(
+        pages=pages,
+        token_bytes=pages.token_bytes,
+        state_bytes=Fraction(pages.state_blocks * pages.block_bytes, shape.states_kept) if state else held.state_bytes,
+        block_tokens=pages.block_tokens,
+        why=why,
     )
-    return held._replace(state_bytes=padded, block_tokens=int(block), why=why)

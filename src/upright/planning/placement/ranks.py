@@ -23,7 +23,7 @@ from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import DeviceBudget, Goal, LedgerLine, Note, Objection, Parallel, Plan
 from upright.planning.memory.cache_record import cache_record
-from upright.planning.memory.kvcache import CacheShape, cache_shape, copies, rank_share
+from upright.planning.memory.kvcache import BATCHED_TOKENS, CacheShape, cache_shape, copies
 from upright.planning.memory.layouts import Storage
 from upright.planning.memory.overhead import overhead_line, overheads, share_line
 from upright.planning.memory.pool_capacity import RankCache, longest_tokens, most_requests, pool_tokens, rank_cache
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 DRAFT_LAYERS = 1
 ENDS: tuple[End, ...] = ("best", "low", "high")
-BATCHED_TOKENS = 8192
 PADDING = "padded_weights"
 
 
@@ -77,7 +76,14 @@ class RankCase:
     @cached_property
     def shape(self) -> CacheShape:
         layers = DRAFT_LAYERS if self.goal.draft else 0
-        return cache_shape(self.model.architecture, self.dtype, storage=self.storage, draft_layers=layers)
+        return cache_shape(
+            self.model.architecture,
+            self.dtype,
+            storage=self.storage,
+            draft_layers=layers,
+            batched_tokens=self.batched_tokens,
+            stages=self.parallel.pipeline,
+        )
 
     @property
     def storage(self) -> Storage:
@@ -277,14 +283,14 @@ def _kinds(ranks: tuple[_Rank, ...]) -> tuple[_Rank, ...]:
 
 
 def _ranks(case: RankCase, step: int = 1) -> tuple[_Rank, ...]:
-    share = rank_share(case.shape, case.parallel.tensor, case.sharing)
     block = case.share.block_tokens * case.sharing
 
     @cache
     def held_in(layers: int) -> RankCache:
         """All ranks of a stage hold the same."""
         depth = Fraction(layers, case.model.architecture.layers)
-        return rank_cache(case.shape, case.storage, share=share, tensor=case.parallel.tensor, depth=depth, block=block)
+        tensor = case.parallel.tensor
+        return rank_cache(case.shape, case.storage, tensor=tensor, sharing=case.sharing, depth=depth, block=block)
 
     found = []
     for index, device in list(enumerate(case.gpus))[::step]:
@@ -366,7 +372,7 @@ def _cache_lines(case: RankCase, rank: _Rank) -> tuple[LedgerLine, ...]:
     users, held = case.users, rank.held
     request, states = held.request_bytes(case.context_tokens), held.state_bytes * held.states_kept
     why = f"{users} x {format_tokens(case.context_tokens)} tokens x {float(held.token_bytes):,.0f} B on this rank"
-    if held.pages is not None:
+    if held.pages is not None and not held.why:
         blocks = held.pages.request_blocks(case.context_tokens)
         why = f"{users} x {blocks:,} blocks of {format_memory(held.pages.block_bytes)}, tokens in flight and all"
         return (exact_line(rank.device.name, "kv_cache", int(users * request), why),)

@@ -106,10 +106,13 @@ def start(question: Question, folder: str, fake: FakeTensorMode, asked: Asked) -
         )
         asked.facts |= _settled(config)
     from vllm.config import set_current_vllm_config
+    from vllm.v1.worker.workspace import init_workspace_manager
 
     with set_current_vllm_config(config):
         with asked.at("ranks"):
             ranks.stand_in(config, 0)
+            with fake:
+                init_workspace_manager(torch.device("cuda", 0), 1)  # as a worker does before it loads the model
         model = _construct(config, fake, asked)
         specs = _cache_specs(config, fake, asked)
         free = question["free_bytes"]
@@ -249,10 +252,8 @@ def _fill(config: Any, specs: dict[str, Any], free: int, fake: FakeTensorMode, a
     with asked.at("attention"):
         from vllm.v1.worker.cp_utils import check_attention_cp_compatibility
         from vllm.v1.worker.gpu.attn_utils import init_attn_backend
-        from vllm.v1.worker.workspace import init_workspace_manager
 
         check_attention_cp_compatibility(config)
         device = torch.device("cuda", 0)
         with fake:
-            init_workspace_manager(device, 1)
             init_attn_backend(kept[0], config, device)

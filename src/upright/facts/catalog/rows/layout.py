@@ -62,8 +62,8 @@ class LayoutRow(Row):
     """Tokens of a block of windows there."""
     align_bytes: int | None = None
     """Bytes that a page there is a multiple of."""
-    in_flight_tokens: int | None = None
-    """Tokens that a request may have in flight beside its window, and is admitted with."""
+    in_flight_batches: int | None = None
+    """Batches in flight that a request is admitted with beside its window; one more for each further pipeline stage."""
     on_host: bool = False
     """True if the piece lies in system RAM unless somebody says otherwise."""
 
