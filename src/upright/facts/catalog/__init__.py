@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from upright.base.bounds.files import file_text
 from upright.base.errors import CatalogError
-from upright.facts.catalog.loader import KINDS, files, row_by_id, rows, rows_of_file, rows_wanted, user_folder
+from upright.facts.catalog.loader import (
+    KINDS,
+    files,
+    once_a_snapshot,
+    row_by_id,
+    rows,
+    rows_of_file,
+    rows_wanted,
+    user_folder,
+)
 from upright.facts.catalog.near_names import as_id, part_of
 from upright.facts.catalog.near_names import near_names as nearest
 
@@ -86,6 +95,10 @@ def find(kind: str, name: str) -> Row | None:
     """As `get`, but None when there is none."""
     if kind == "models":
         return find_model(name)
+    return once_a_snapshot(kind, name, _find)
+
+
+def _find(kind: str, name: str) -> Row | None:
     if (exact_row := row_by_id(kind, name)) is not None:
         return exact_row
     wanted = {name.lower(), as_id(name)}

@@ -80,10 +80,19 @@ _ALL = (
     RowKind("patches", "patch:PatchRow", "patches: one edit of an installed engine, with its proof and its end"),
 )
 KINDS: Mapping[str, RowKind] = MappingProxyType({kind.name: kind for kind in _ALL})
-_LOOKED_AT: ContextVar[tuple[dict[str, Mapping[str, Row]], dict[str, bool]] | None] = ContextVar(
-    "_LOOKED_AT", default=None
-)
-"""Within `one_catalogue`: rows by kind, and whether others laid rows over them."""
+
+
+class _Snapshot(NamedTuple):
+    """What was looked at within `catalogue_snapshot`."""
+
+    kinds: dict[str, Mapping[str, Row]]
+    laid_over: dict[str, bool]
+    """By kind, whether others laid rows over ours."""
+    named: dict[tuple[str, str], Row | None]
+    """By kind and any name; None if no row answers to it."""
+
+
+_LOOKED_AT: ContextVar[_Snapshot | None] = ContextVar("_LOOKED_AT", default=None)
 
 
 def user_folder() -> Path:
@@ -103,7 +112,7 @@ def catalogue_snapshot() -> Iterator[None]:
     if _LOOKED_AT.get() is not None:
         yield
         return
-    token = _LOOKED_AT.set(({}, {}))
+    token = _LOOKED_AT.set(_Snapshot({}, {}, {}))
     try:
         yield
     finally:
@@ -112,10 +121,21 @@ def catalogue_snapshot() -> Iterator[None]:
 
 def rows(kind: str) -> Mapping[str, Row]:
     """All rows of the kind by id."""
-    kinds, _ = _LOOKED_AT.get() or ({}, {})
+    looked = _LOOKED_AT.get()
+    kinds = looked.kinds if looked else {}
     if kind not in kinds:
         kinds[kind] = _rows(kind_named(kind), user_folder(), row_folders(), taken_versions())
     return kinds[kind]
+
+
+def once_a_snapshot(kind: str, name: str, look: Callable[[str, str], Row | None]) -> Row | None:
+    """The row that `look` finds: a plan asks for the same few names hundreds of times."""
+    looked = _LOOKED_AT.get()
+    if looked is None:
+        return look(kind, name)
+    if (kind, name) not in looked.named:
+        looked.named[kind, name] = look(kind, name)
+    return looked.named[kind, name]
 
 
 def rows_mentioning(kind: str, text: str) -> Mapping[str, Row]:
@@ -147,7 +167,8 @@ def rows_wanted(kind: str, wanted: Callable[[str], bool]) -> Mapping[str, Row]:
 
 def row_by_id(kind: str, id_: str) -> Row | None:
     """One row by its id. Of a long file of ours only the part that holds it is parsed."""
-    _, laid_over = _LOOKED_AT.get() or ({}, {})
+    looked = _LOOKED_AT.get()
+    laid_over = looked.laid_over if looked else {}
     if kind not in laid_over:
         laid_over[kind] = bool(_brought_files(kind) or _taken_files(kind) or _their_files(kind))
     return rows(kind).get(id_) if laid_over[kind] else _one_row(kind_named(kind), id_)
