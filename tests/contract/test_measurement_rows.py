@@ -30,6 +30,11 @@ NO_MODEL = {
     "DeepSeek-TNG-R1T2-Chimera": "a merge that the catalogue does not have",
     "step-3.5-flash": "a model that the catalogue does not have",
     "nemotron-cascade-2-30b-a3b": "a model that the catalogue does not have",
+    "qwen3-4b": "a dense model that tells how fast weights are read; the catalogue does not have it",
+    **dict.fromkeys(
+        ("solar-open-100b", "mixtral-8x7b", "deepseek-v2-lite", "nemotron-h-30b", "hunyuan-a13b"),
+        "a model that the catalogue does not have",
+    ),
 }
 NO_ENGINE: dict[str, str] = {}
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import pytest
 from click.testing import CliRunner
 
 import upright
+from scripts.fitting.speeds import held_out
+from tests.accuracy.published_runs import STATED
 from upright.app.cli.main import cli
 from upright.base.errors import UsageError
 from upright.base.units import GB
@@ -19,6 +22,8 @@ from upright.models.deriving.named_builds import build_by_name
 from upright.planning.choosing import plan
 from upright.planning.placement.engine_support import engines_for_artifact, has_kernels, offered_on
 from upright.planning.rendering.recipe import RenderOptions, render
+from upright.planning.speed.published import engine_of
+from upright.planning.speed.rows import speed_row
 
 ENGINE = "mlx"
 
@@ -156,3 +161,47 @@ def test_what_it_is():
     engine = engine_named(ENGINE)
     assert engine.http.metrics_path is None
     assert engine.cache_types[0] == "bf16"
+
+
+ROWS = ("mlx-apple7", "mlx-apple9", "mlx-apple10")
+
+
+def held_out_shares(row: str, *, prompts: bool) -> list[float]:
+    """Measured over predicted, each published configuration predicted by a fit on the others."""
+    return [1 / (1 + off) for _, off in held_out(speed_row(row), lambda cell: cell.group, prompts=prompts)]
+
+
+def test_runs_whose_configuration_was_held_out_lie_inside_the_band():
+    inside, every = 0, 0
+    for row in ROWS:
+        constants = speed_row(row)
+        for prompts, band in ((False, constants.errors), (True, constants.prompt_errors)):
+            if band is None:
+                continue
+            shares = held_out_shares(row, prompts=prompts)
+            inside += sum(band.low <= share <= band.high for share in shares)
+            every += len(shares)
+    assert every >= 50
+    assert inside >= 0.8 * every
+
+
+def test_published_runs_lie_inside_what_the_command_printed_for_them():
+    """`published_runs_stated.csv` is what the command says; another test holds it against the command."""
+    with STATED.open(encoding="utf-8", newline="") as opened:
+        stated = {line["id"]: line for line in csv.DictReader(opened)}
+    rows = [stated[row.id] for row in catalog.measurements() if engine_of(row) == ENGINE and row.id in stated]
+    answered = [line for line in rows if line["low"]]
+    inside = [line for line in answered if float(line["low"]) <= float(line["measured"]) <= float(line["high"])]
+    assert len(rows) > 90
+    assert len(answered) > 60
+    assert len(inside) >= 0.8 * len(answered)
+
+
+def test_it_is_not_always_the_faster_one():
+    """MiniMax M2.1 in four bits at 146,000 tokens on an M3 Ultra, by one person: 5.95 against 12.12 tok/s."""
+    rates = {
+        engine_of(row): row.decode_tokens_per_second
+        for row in catalog.measurements()
+        if row.model == "minimax-m2.1" and row.context_tokens == 146_000 and row.decode_tokens_per_second
+    }
+    assert rates[ENGINE] < rates["llama.cpp"] / 2
