@@ -16,6 +16,7 @@ from upright.flows.first_hour.uncertainty import uncertainty_key
 from upright.models.deriving.catalogue_models import record
 from upright.planning.choosing.rule import Way, ordered
 from upright.planning.choosing.table import Table
+from upright.planning.placement.engine_support import offered_on
 from upright.planning.recommending.candidates import ruled_out
 
 _MOST_SMALL = 12
@@ -104,7 +105,8 @@ def artifacts_for(box: Box) -> list[Model]:
 
 def smallest(models: Iterable[Model], source: CellSource) -> list[FieldCell]:
     """Of the smallest artifact that fits; then of the smallest for each engine that does not load that one."""
-    wanted = source.engines or [name for name, engine in ENGINES.items() if not engine.by_name_only]
+    usual = (name for name, engine in ENGINES.items() if not engine.by_name_only)
+    wanted = source.engines or [name for name in usual if offered_on(name, source.box)]
     cells: list[FieldCell] = []
     for model in islice(models, _MOST_SMALL):
         known = {cell.plan.engine for cell in cells}

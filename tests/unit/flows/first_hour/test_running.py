@@ -14,6 +14,7 @@ from upright.facts import catalog
 from upright.facts.records.base import from_json
 from upright.facts.records.first_hour import FieldBundle, FieldFigure, FieldTest
 from upright.facts.store import DeploymentDir
+from upright.flows.first_hour.claims import claims
 from upright.flows.first_hour.field_test import begin, resumed, run, unfinished
 from upright.flows.first_hour.prediction_errors import figures_by_error, prediction_error_lines
 from upright.flows.first_hour.request import FieldRequest, schedule_field_test
@@ -62,7 +63,7 @@ def test_all_steps_are_done_in_their_order_and_one_bundle_is_left(tmp_path: Path
     assert log == [step.name for step in done.test.steps]
     assert {outcome.ending for outcome in done.test.outcomes} == {"done"}
     assert done.test.spent_seconds == pytest.approx(sum(step.estimated_seconds for step in done.test.steps))
-    assert len(done.test.checks) == 10
+    assert len(done.test.checks) == len(claims())
     assert done.page.read_text().startswith("What Upright was wrong about\n")
     assert from_json(FieldBundle, (tmp_path / "b.json").read_bytes()).test.outcomes == done.test.outcomes
     with pytest.raises(UsageError, match="no field test was cut off"):
