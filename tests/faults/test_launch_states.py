@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ import pytest
 from tests.golden.deployments import recipe as golden
 from tests.ports import free_port
 from upright.base.errors import LaunchError
+from upright.engines import ENGINES
 from upright.facts import store
 from upright.facts.records.deployment import Deployment, Keeping
 from upright.facts.records.recipe import Recipe
@@ -229,6 +231,16 @@ def test_a_log_that_is_behind_the_first_answer_is_waited_for(engine: Scripted):
     engine.is_("behind")
     assert engine.launch().state == "ready"
     assert "Application startup complete" in engine.directory.log.read_text()
+
+
+def test_an_engine_that_is_healthy_while_it_loads_is_waited_for(engine: Scripted):
+    """More questions than others are given go unanswered; then the weights are there."""
+    early = next(name for name, each in ENGINES.items() if each.http.healthy_while_loading)
+    engine.recipe = engine.recipe.model_copy(update={"engine": early})
+    engine.is_("hangs")
+    loaded = threading.Timer(9, engine.is_, ("ok",))
+    loaded.start()
+    assert engine.launch().state == "ready"
 
 
 def test_healthy_and_never_answering_is_not_ready(engine: Scripted):

@@ -22,6 +22,8 @@ class Http(NamedTuple):
     """The word by which it is known in `owned_by` of a model that it lists; None if it does not say."""
     slots: bool = False
     """Whether each request has a slot with a context of its own, told at /slots and /props as llama-server does."""
+    healthy_while_loading: bool = False
+    """Whether its health page answers before the weights are loaded: then only an answer tells, however late."""
     only_name: str | None = None
     """The one model name that serves what was started, where others are taken for models to load; None: as told."""
     reads_x_api_key: bool | None = None

@@ -32,7 +32,14 @@ class Mlx(Engine):
     where_from = "pip install mlx-lm"
     standing = 2
     # Guard: any other name is fetched from the hub, and what was loaded is dropped first (0.32.2 server.py:387-421).
-    http = Http("/health", None, metrics_guarded=False, key_way="file", only_name="default_model")
+    http = Http(
+        "/health",
+        None,
+        metrics_guarded=False,
+        key_way="file",
+        healthy_while_loading=True,  # Guard: it asks whether a thread lives, which then loads (server.py:549,782)
+        only_name="default_model",
+    )
     # Guard: MLX warns from nine tenths of the working set on, and its own limit lies above all memory.
     budget = Margin(GIB)
     # Guard: only caches are evaluated while a prompt is read; MLA's scores are an array (models/deepseek_v3.py:146).

@@ -19,6 +19,7 @@ from types import FrameType
 from upright.base.bounds.files import open_file
 from upright.base.errors import EndpointError, HostError, StoreError, UnansweredError
 from upright.base.home import restrict_umask
+from upright.engines import engine_named
 from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
@@ -231,6 +232,10 @@ class Supervisor:
                     self._unless_stopped()
                     ask_test_question(endpoint)
             except EndpointError as error:
+                if isinstance(error, UnansweredError) and engine_named(self.recipe.engine).http.healthy_while_loading:
+                    self._show(progress)
+                    self._loading(silence)
+                    continue
                 failures += 1
                 reason = f"{self.recipe.health_path} says 200, but the first question failed: {error.message}"
                 self._note(state="hung" if isinstance(error, UnansweredError) else "degraded", reason=reason)
