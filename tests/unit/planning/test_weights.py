@@ -8,7 +8,9 @@ from tests.unit.planning.planning_examples import architecture
 from upright.base.units import GB, GIB
 from upright.facts import catalog
 from upright.facts.catalog.model_records import record, records
+from upright.facts.catalog.recorded_starts import StartKey, recorded_starts
 from upright.facts.records.model import GqaAttention
+from upright.models.deriving.catalogue_models import recorded_model
 from upright.models.deriving.catalogue_models import records as derived
 from upright.planning.memory.overhead import overheads, share_line
 from upright.planning.memory.reserve import kinds_of
@@ -100,6 +102,13 @@ def test_kv_heads_are_repeated_when_there_are_more_ranks_than_heads():
     # One of eight ranks holds a quarter of the keys and values instead of an eighth.
     keys = 4 * 256 / (36 * 256)
     assert float(share + (1 - share) / 8) == pytest.approx((1 - keys) / 8 + keys / 4)
+
+
+def test_recurrent_layers_are_divided_whatever_the_heads_beside_them_repeat():
+    """Their weights are attention too: of Qwen3.5-27B on 8 ranks 174 MiB were counted twice."""
+    told = recorded_starts("vllm", "0.32.0")[StartKey("Qwen--Qwen3.5-27B", "8.0", 8, cache_type="bf16")]
+    held = rank_weights(recorded_model("Qwen--Qwen3.5-27B"), tensor=8, vision="left out")[0]
+    assert held.bytes == pytest.approx(told.weight_bytes, rel=0.01)
 
 
 def test_an_embedding_that_is_the_output_too_is_read_by_every_step():

@@ -11,10 +11,20 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from upright.facts.catalog.model_records import attention_parameters
-from upright.facts.records.model import Architecture, GqaAttention, Group, MlaAttention, Model, WeightLine
+from upright.facts.records.model import (
+    Architecture,
+    CompressedAttention,
+    GqaAttention,
+    Group,
+    MlaAttention,
+    Model,
+    WeightLine,
+)
 
 Vision = Literal["divided", "replicated", "left out"]
 BF16 = 2
+_OVERLAPPING = 4
+"""The ratio at which DeepSeek V4's compressor keeps two groups."""
 # Where an engine pads them, widths of experts are rounded up after loading (vllm/model_executor/layers/quantization/
 # mxfp4.py): 60.8 GiB of gpt-oss-120b take 64.4 by Triton and 66.0 by Marlin; Kimi K3, 384 wide on each of 8 ranks,
 # takes no more, 192 wide on each of 16 a fifth more.
@@ -102,6 +112,7 @@ def step_bytes(model: Model, *, tensor: int = 1) -> StepBytes:
 
     A model whose output matrix is its embedding reads all of that for its logits.
     """
+    # As the shape has it: with this amount the constants of speed were fitted.
     share, always = replicated_share(model.architecture, tensor), Fraction(0)
     totals: dict[Group, int] = {}
     for line in model.weights:
@@ -135,12 +146,20 @@ def _even(layers: int, stages: int) -> list[int]:
     return counts
 
 
-def replicated_share(architecture: Architecture, tensor: int) -> Fraction:
-    """The part of the attention weights that a rank holds, beyond 1/tensor of what is divided, as a share of all."""
-    hidden = architecture.hidden_size
-    whole = sum((_whole_attention(kind, hidden, tensor) for kind in architecture.attention), Fraction(0))
-    total = sum(kind.layers * attention_parameters(kind, hidden) for kind in architecture.attention)
-    return whole / total if total else Fraction(0)
+def replicated_share(architecture: Architecture, tensor: int, parameters: int = 0) -> Fraction:
+    """The part of the attention weights that a rank holds, beyond 1/tensor of what is divided, as a share of all.
+
+    `parameters` is how many these are; without, what the shape says of those that no recurrence has.
+    """
+    kinds, hidden = architecture.attention, architecture.hidden_size
+    whole = sum((_whole_attention(kind, hidden, tensor) for kind in kinds), Fraction(0))
+    total = parameters or sum(kind.layers * attention_parameters(kind, hidden) for kind in kinds)
+    return min(Fraction(1), whole / total) if total else Fraction(0)
+
+
+def _share(model: Model, tensor: int) -> Fraction:
+    named = sum(line.parameters for line in model.weights if line.group == "attention")
+    return replicated_share(model.architecture, tensor, named)
 
 
 def layer_bytes(model: Model, groups: Sequence[Group] | None = None) -> dict[int | None, int]:
@@ -160,7 +179,7 @@ def _stage(
         if _on_stage(line, layers, first=first, last=last, draft=draft):
             totals[line.group] = totals.get(line.group, 0) + line.bytes
     divided, replicated = Fraction(0), Fraction(0)
-    share = replicated_share(model.architecture, tensor)
+    share = _share(model, tensor)
     unsure, tables = totals.pop(_UNSURE, 0), totals.pop("tables", 0)
     for group, total in totals.items():
         whole = _whole_share(group, share, vision)
@@ -219,6 +238,9 @@ def _whole_share(group: Group, attention_share: Fraction, vision: Vision) -> Fra
 def _whole_attention(kind: object, hidden: int, tensor: int) -> Fraction:
     if isinstance(kind, MlaAttention):
         return Fraction(kind.layers * hidden * ((kind.q_lora_rank or 0) + kind.kv_lora_rank + kind.rope_head_dim))
+    if isinstance(kind, CompressedAttention):  # its one key head, and what compresses it (deepseek_v4/compressor.py)
+        twice = 2 if kind.ratio == _OVERLAPPING else 1
+        return Fraction(kind.layers * hidden * kind.head_dim * (1 + (2 * twice if kind.ratio else 0)))
     if isinstance(kind, GqaAttention) and tensor > kind.kv_heads:
         # Each rank keeps one whole KV head: more than its share.
         per_head = kind.layers * hidden * (kind.key_head_dim + kind.value_head_dim)
