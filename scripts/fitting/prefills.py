@@ -2,15 +2,16 @@
 
 A prompt's work is known: multiplications by the active weights, attention by its length, weights read once for each
 ubatch, experts copied over PCIe. What is left of its time tells the share of a throughput that the kernels reached.
-Each source (who measured which model in which format on which GPU) weighs the same.
+Each source (who measured which model on which GPU) weighs the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from statistics import fmean
 
 from upright.facts import catalog
@@ -20,7 +21,7 @@ from upright.facts.records.plan import Parallel
 from upright.planning.speed.decode import Amount, coefficient
 from upright.planning.speed.fitting import errors
 from upright.planning.speed.layered import HostFigures, Layered
-from upright.planning.speed.prefill_reach import COMPUTED, reference
+from upright.planning.speed.prefill_reach import reference
 from upright.planning.speed.published import (
     gpu_of,
     gpu_row_figures,
@@ -34,6 +35,7 @@ from upright.planning.speed.samples import LayerSample, RankSample
 from upright.planning.speed.spread import FEW_SOURCES, SourceSpread, SpeedMiss, spread
 from upright.planning.speed.work import rank_work
 
+COMPUTED = ("compute_efficiency", "attention_efficiency")
 OUTSIDE = 0.15
 """A band from siblings holds for 85 in 100 further sources."""
 TELLS = 0.5
@@ -78,11 +80,22 @@ class Prompt:
     id: str
     source: str
     latent: bool
-    computed: float
-    """Seconds of its multiplications at the whole throughput that a row's share is of."""
+    layers: float
+    """Seconds of its layers at the whole throughput that a row's share is of."""
+    between: float
+    """The same of attention between its tokens."""
+    attention: float
+    """What attention reaches of what layers do."""
     beside: float
     """Seconds of everything else."""
     seconds: float
+    tokens: float
+    depth: float | None
+    """Tokens before it, where it is one ubatch of a sweep; None for a prompt that was read from its first token."""
+
+    @property
+    def computed(self) -> float:
+        return self.layers + self.between / self.attention
 
     @property
     def tells(self) -> bool:
@@ -102,8 +115,29 @@ def prompts(name: str) -> tuple[Prompt, ...]:
     """Of the runs that a row names, those that say enough."""
     row = prefill(name)
     texts = {run.id: text for text in TEXT_RUNS for run in measurements(text.runs)}
-    found = (_prompt(row, run, texts.get(run.id)) for run in measurements(row.fitted_on))
-    return tuple(prompt for prompt in found if prompt is not None)
+    sweeps: dict[tuple[str, str], list[Prompt]] = {}
+    for run in measurements(row.fitted_on):
+        if (prompt := _prompt(row, run, texts.get(run.id))) is not None:
+            sweeps.setdefault((run.group or run.id, run.engine_version or ""), []).append(prompt)
+    return tuple(prompt for sweep in sweeps.values() for prompt in _whole(sweep))
+
+
+def _whole(sweep: Sequence[Prompt]) -> Iterator[Prompt]:
+    """Of ubatches behind more and more tokens the prompts that a plan prints: from the first token to each of them."""
+    pieces = sorted((prompt for prompt in sweep if prompt.depth is not None), key=lambda prompt: prompt.depth or 0)
+    if not pieces or pieces[0].depth:
+        yield from sweep
+        return
+    yield from (prompt for prompt in sweep if prompt.depth is None or not prompt.depth)
+    layers = between = beside = seconds = 0.0
+    for before, after in pairwise(pieces):
+        half = ((after.depth or 0) - (before.depth or 0)) / 2
+        layers += half * (before.layers / before.tokens + after.layers / after.tokens)
+        between += half * (before.between / before.tokens + after.between / after.tokens)
+        beside += half * (before.beside / before.tokens + after.beside / after.tokens)
+        seconds += half * (before.seconds / before.tokens + after.seconds / after.tokens)
+        if half:
+            yield replace(after, layers=layers, between=between, beside=beside, seconds=seconds)
 
 
 def prefill(name: str) -> PrefillRow:
@@ -128,14 +162,18 @@ def _prompt(row: PrefillRow, run: MeasurementRow, text: TextRun | None) -> Promp
             return None
     card = catalog.gpu(gpu)
     work = made.work if isinstance(made, RankSample) else made.case.work
-    computed = sum(amount.amount for amount in amounts if amount.constant in COMPUTED)
+    throughput = reference(row, gpu_row_figures(card), card.compute_capability or "")
     return Prompt(
         id=run.id,
         source=f"{publisher(run)} {run.model} {gpu}",
         latent=work.latent_layers > 0,
-        computed=computed / reference(row, gpu_row_figures(card), card.compute_capability or ""),
+        layers=sum(amount.amount for amount in amounts if amount.constant == "compute_efficiency") / throughput,
+        between=sum(amount.amount for amount in amounts if amount.constant == "attention_efficiency") / throughput,
+        attention=row.attention_reached,
         beside=_seconds((amount for amount in amounts if amount.constant not in COMPUTED), constants),
         seconds=whole,
+        tokens=made.tokens,
+        depth=made.context if isinstance(made, LayerSample) and made.prompt_tokens is None else None,
     )
 
 
@@ -206,12 +244,27 @@ def misses(name: str) -> tuple[SpeedMiss, ...]:
 
 
 def refit(name: str) -> dict[str, float]:
-    """The shares that are written into the row."""
+    """The shares that are written into the row; what is reached with what attention reaches as the row has it."""
     found = reach(_alike(name))
     shares = {"reached": math.exp(found.by_row[name])}
+    if prefill(name).attention_reached < 1:
+        shares["attention_reached"] = _attention(name)
     if prefill(name).latent_reached is not None:
         shares["latent_reached"] = math.exp(found.latent)
     return {share: round(value, 3) for share, value in shares.items()}
+
+
+def _attention(name: str) -> float:
+    """By which sources are least apart."""
+
+    def apart(attention: float) -> float:
+        logs: dict[str, list[float]] = {}
+        for prompt in (replace(prompt, attention=attention) for prompt in prompts(name) if prompt.tells):
+            logs.setdefault(prompt.source, []).append(prompt.reached)
+        centre = fmean(map(fmean, logs.values()))
+        return sum(fmean((log - centre) ** 2 for log in own) for own in logs.values())
+
+    return min((percent / 100 for percent in range(5, 100)), key=apart)
 
 
 def held_out_errors(name: str) -> Errors:
@@ -230,6 +283,8 @@ def spreads_alike(name: str) -> tuple[SourceSpread, ...]:
 
 
 def _alike(name: str) -> tuple[str, ...]:
-    """Rows of the same family of kernels, which lose alike with latent attention."""
-    engines = set(prefill(name).engines)
-    return tuple(other for other in catalog.rows("prefills") if engines & set(prefill(other).engines))
+    """Rows of the same family of kernels, which lose alike with latent attention; alone if attention is told apart."""
+    if prefill(name).attention_reached < 1:
+        return (name,)
+    rows = (row for row in map(prefill, catalog.rows("prefills")) if row.attention_reached == 1)
+    return tuple(row.id for row in rows if set(row.engines) & set(prefill(name).engines))

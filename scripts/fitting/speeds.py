@@ -73,6 +73,8 @@ def home_errors(row: SpeedRow, *, prompts: bool = False) -> Errors | None:
 @cache
 def _home_misses(name: str, prompts: bool) -> tuple[SpeedMiss, ...]:
     row = speed_row(name)
+    if prompts and not row.prompt_fits:  # what siblings reach prices them
+        return ()
     key: Callable[[FittedCell], str] = _load if _alone(row, prompts) else lambda cell: cell.group
     held = (SpeedMiss(off, cell.source) for cell, off in held_out(row, key, prompts=prompts))
     return (*held, *(run.miss for run in beside(row, prompts=prompts) if not run.steps))

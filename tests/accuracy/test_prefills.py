@@ -22,7 +22,7 @@ GIB_OF_RAM = {
     "1x RTX 3090": 119, "1x RTX 4090": 119, "1x RTX 5090": 119, "1x RTX PRO 6000": 238, "1x A100 80GB": 477,
     "8x H100": 1862, "8x B200": 1862, "8x MI300X": 1862, "strix-halo": None, "Mac Studio M3 Ultra 512GB": None,
 }  # fmt: skip
-NOT_KNOWN = {"8x MI300X", "strix-halo"}
+NOT_KNOWN = {"8x MI300X"}
 """Where the catalogue has no prompt of the GPU's maker, and siblings of other makers are further apart than a band."""
 MODELS = ("gpt-oss-120b", "gpt-oss-20b", "qwen3.6-27b", "qwen3.6-35b-a3b", "qwen3-coder-next-80b-a3b", "glm-4.5-air")
 

@@ -9,6 +9,7 @@ Two channels are slower than any cores; behind twelve the cores and the handing 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -106,15 +107,25 @@ def layered_prompt(
     flops = case.silicon.bf16_flops
     # Every ubatch reads the weights once: all that are always used, and the experts that its tokens wake.
     woken = distinct_experts(work.experts, work.active, min(tokens, ubatch), 1.0) * work.expert_bytes * (1 - away)
+    filled = work.expert_flops * _filling(work, kernels, min(tokens, ubatch))
+    pair = work.attention_flops + (work.latent_flops if kernels.latent_prompts else 0.0)
     amounts = [
         Amount("layers", "ubatch_layer_us", turns * work.layers),
         Amount("weights", "weight_efficiency", turns * (work.always_bytes + woken) / case.silicon.bandwidth),
-        Amount("compute", "compute_efficiency", tokens * work.flops_per_token / flops),
-        Amount("attention", "attention_efficiency", tokens * (depth + tokens / 2) * work.attention_flops / flops),
+        Amount("compute", "compute_efficiency", tokens * (work.flops_per_token + filled) / flops),
+        Amount("attention", "attention_efficiency", tokens * (depth + tokens / 2) * pair / flops),
     ]
     if in_memory and case.host.slot:
         amounts.append(Amount("upload", "upload_efficiency", turns * in_memory / case.host.slot))
     return amounts
+
+
+def _filling(work: Work, kernels: Kernels, tokens: int) -> float:
+    """Rows that only fill tiles, over those of tokens: as routers ask, an expert's rows are exponentially spread."""
+    if not kernels.expert_tile or not work.experts:
+        return 0.0
+    tiles = kernels.expert_tile / (tokens * work.active / work.experts)
+    return tiles / -math.expm1(-tiles) - 1
 
 
 def _uploads(work: Work, kernels: Kernels, tokens: int) -> bool:

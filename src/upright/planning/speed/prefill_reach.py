@@ -18,7 +18,6 @@ from upright.planning.speed.decode import Amount, DecodeStep, decode_step
 from upright.planning.speed.speed_band import RateBand, SpeedQuery, rate_band
 from upright.planning.speed.work import GpuFigures, Work
 
-COMPUTED = frozenset({"compute_efficiency", "attention_efficiency"})
 SIBLINGS = "from compute and siblings"
 WIDEST_DERIVED = 3.0
 """Upper end over lower end of the widest band from siblings that is still an answer."""
@@ -49,8 +48,9 @@ def prompt_price(
         return None
     share = row.reached * ((row.latent_reached or 1.0) if work.latent_layers else 1.0)
     share *= reference(row, silicon, capability)
-    reached = {**dict.fromkeys(COMPUTED, share), "ubatch_layer_us": 0.0}
-    priced = speeds.model_copy(update={"constants": speeds.constants.model_copy(update=reached)})
+    reached = {"compute_efficiency": share, "attention_efficiency": share * row.attention_reached}
+    constants = speeds.constants.model_copy(update={**reached, "ubatch_layer_us": 0.0})
+    priced = speeds.model_copy(update={"constants": constants})
     why = f"{SIBLINGS}: prefills/{row.id}, {_errors_words(row.errors)}"
     return PromptPrice(priced, RateBand(row.errors.low, row.errors.high, ()), "derived", why)
 

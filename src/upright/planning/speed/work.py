@@ -105,6 +105,10 @@ class Work(NamedTuple):
     """Of an indexer under DCP: ids and scores of a token's top-k, found in each rank's shard and sent round."""
     whole_experts: bool = False
     """Whether each expert lies on one rank: the busiest rank decides how long they take."""
+    expert_flops: float = 0.0
+    """Of `flops_per_token`, those of the routed experts that answer it."""
+    latent_flops: float = 0.0
+    """What each pair takes beyond `attention_flops` where latent attention stays in the compressed space."""
     for_processors: bool = False
     """Whether routed experts are stored in a type that no GPU multiplies by, such as rows interleaved (`Q4_K_R4`)."""
 
@@ -143,6 +147,10 @@ def rank_work(model: Model, parallel: Parallel, dtype: str, *, sparse: bool = Tr
         recurrent_layers=sum(kind.layers for kind in shape.attention if _recurrent(kind)),
         selected_bytes=max((_selected_bytes(kind) for kind in shape.attention), default=0),
         whole_experts=parallel.expert,
+        expert_flops=2.0 * _active_expert_parameters(model),
+        latent_flops=float(
+            sum(_compressed_flops(kind) - _pair_flops(kind) for kind in shape.attention if _latent(kind))
+        ),
         for_processors=_for_processors(model),
     )
 
@@ -188,13 +196,15 @@ def _recurrent(kind: object) -> TypeGuard[LinearAttention]:
 def active_parameters(model: Model) -> int:
     """Weights that a token meets: of the experts only those that answer, of the embedding none but as output matrix."""
     experts, aside = model.architecture.experts, {"embedding", "vision", "draft"} - {_head(model)}
-    active = 0
-    for line in model.weights:
-        if line.group == "routed_experts" and experts:
-            active += line.parameters * experts.active // experts.count
-        elif line.group not in aside:
-            active += line.parameters
-    return active
+    aside |= {"routed_experts"} if experts else set()
+    return _active_expert_parameters(model) + sum(line.parameters for line in model.weights if line.group not in aside)
+
+
+def _active_expert_parameters(model: Model) -> int:
+    if (experts := model.architecture.experts) is None:
+        return 0
+    stored = (line.parameters for line in model.weights if line.group == "routed_experts")
+    return sum(parameters * experts.active // experts.count for parameters in stored)
 
 
 def distinct_experts(experts: int, active: int, tokens: float, skew: float) -> float:
@@ -273,12 +283,22 @@ def _readers(shape: Architecture, dtype: str, tensor: int) -> tuple[AttentionRea
     return tuple(readers)
 
 
+def _latent(kind: object) -> bool:
+    return isinstance(kind, MlaAttention) and not kind.sparse
+
+
+def _compressed_flops(kind: object) -> int:
+    """Of scores and their sums for each pair, in the compressed space."""
+    if not isinstance(kind, MlaAttention):
+        return 0
+    return 2 * kind.layers * kind.heads * (2 * kind.kv_lora_rank + kind.rope_head_dim)
+
+
 def _sparse_flops(kind: object) -> int:
     """Of scores and their sums over the tokens that an indexer lets through, in the compressed space."""
     if not isinstance(kind, MlaAttention) or kind.indexer_head_dim is None:
         return 0
-    width = 2 * kind.kv_lora_rank + kind.rope_head_dim
-    return 2 * kind.layers * kind.heads * width * (kind.indexer_top_k or 2048)
+    return _compressed_flops(kind) * (kind.indexer_top_k or 2048)
 
 
 def _index_flops(kind: object) -> int:

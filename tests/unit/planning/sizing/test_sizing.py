@@ -157,7 +157,7 @@ def test_a_planned_curve_is_the_plans_own_speed() -> None:
 
 
 def test_what_prompts_take_is_assumed_where_no_prefill_was_measured() -> None:
-    unmeasured = planned("strix-halo", Goal(engine="llama.cpp"), "gpt-oss-120b")
+    unmeasured = planned("hgx-h200", Goal(engine="sglang"), "minimax-m2.5")
     assert unmeasured[0].speed.prompt is None  # type: ignore[union-attr]
     assert "no prefill of its own was measured on such boxes" in planned_service(*unmeasured).notes[-1]
     assert not planned_service(*planned("8x-rtx-pro-6000-server")).notes

@@ -30,6 +30,10 @@ class Kernels(Part):
     """Whether the guesses of one request read a latent cache once for all, as kernels for grouped heads do."""
     separate_rows: int = 0
     """Tokens of a step up to which each reads its experts for itself, where whole layers are on devices."""
+    expert_tile: int = 0
+    """Rows of a tile of the kernel that multiplies prompts by experts: an expert's last one is filled up; 0 if none."""
+    latent_prompts: bool = False
+    """Whether prompts too are read with a latent cache as it is, not expanded: one wide head for all."""
     upload_from_rows: int | None = None
     """Rows an expert must get of a ubatch before experts offloaded to CPU are copied to the GPU to read a prompt."""
     upload_from_tokens: int | None = None
@@ -177,6 +181,8 @@ class PrefillRow(Row):
     """TFLOP/s of a multiprocessor that `reached` is a share of, by compute capability; empty for dense bf16."""
     reached: Share
     """Share of that throughput: of layers and attention together."""
+    attention_reached: Share = 1.0
+    """What is left of it between the tokens of a prompt."""
     latent_reached: Share | None = None
     """What is left of it with latent attention (MLA); None where runs do not tell it apart."""
     fitted_on: tuple[str, ...]
