@@ -15,7 +15,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from upright.facts import catalog
-from upright.facts.catalog.rows.speed import Constants, Errors, PrefillRow
+from upright.facts.catalog.rows.speed import Constants, Errors, Likeness, PrefillRow
 from upright.facts.catalog.rows.words import MeasurementRow
 from upright.facts.records.plan import Parallel
 from upright.planning.speed.decode import Amount, coefficient
@@ -245,6 +245,8 @@ def misses(name: str) -> tuple[SpeedMiss, ...]:
 
 def refit(name: str) -> dict[str, float]:
     """The shares that are written into the row; what is reached with what attention reaches as the row has it."""
+    if (like := prefill(name).like) is not None:
+        return {"reached": round(like.times * refit(like.row)["reached"], 3)}
     found = reach(_alike(name))
     shares = {"reached": math.exp(found.by_row[name])}
     if prefill(name).attention_reached < 1:
@@ -268,10 +270,20 @@ def _attention(name: str) -> float:
 
 
 def held_out_errors(name: str) -> Errors:
+    if (like := prefill(name).like) is not None:
+        return _wider(held_out_errors(like.row), like)
     found = misses(name)
     count = len({missed.source for missed in found})
     how = f"each of {count} sources left out in turn; the band holds for 85 in 100 further sources"
     return errors(found, how, spreads_alike(name), outside=OUTSIDE)
+
+
+def _wider(at_home: Errors, like: Likeness) -> Errors:
+    centre, half = math.log(at_home.low * at_home.high) / 2, math.log(at_home.high / at_home.low) / 2
+    reach = math.hypot(half, math.log(like.within))
+    ends = {"low": round(math.exp(centre - reach), 3), "high": round(math.exp(centre + reach), 3)}
+    how = f"{at_home.how}; widened by what lies between the GPUs of {like.row} and these"
+    return at_home.model_copy(update={**ends, "how": how})
 
 
 @cache
@@ -284,7 +296,7 @@ def spreads_alike(name: str) -> tuple[SourceSpread, ...]:
 
 def _alike(name: str) -> tuple[str, ...]:
     """Rows of the same family of kernels, which lose alike with latent attention; alone if attention is told apart."""
-    if prefill(name).attention_reached < 1:
+    if prefill(name).attention_reached < 1 or prefill(name).like:
         return (name,)
-    rows = (row for row in map(prefill, catalog.rows("prefills")) if row.attention_reached == 1)
+    rows = (row for row in map(prefill, catalog.rows("prefills")) if row.attention_reached == 1 and not row.like)
     return tuple(row.id for row in rows if set(row.engines) & set(prefill(name).engines))

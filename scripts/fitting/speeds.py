@@ -91,9 +91,13 @@ def _alone(row: SpeedRow, prompts: bool) -> bool:
 
 
 def of_kind(row: SpeedRow) -> tuple[SpeedRow, ...]:
-    """Other fits on runs that divide their work alike: among ranks, or by whole layers."""
-    fitted = {known.fitted_on: known for known in map(speed_row, catalog.rows("speeds")) if known.fits}
+    """Other fits on runs that divide their work alike: among ranks, or by whole layers.
+
+    Among ranks a row with a constant or two of its own is another's, and so is most of its error.
+    """
     layers = layers_of(row.engine) is None
+    least = 3 if layers else 1
+    fitted = {known.fitted_on: known for known in map(speed_row, catalog.rows("speeds")) if len(known.fits) >= least}
     return tuple(
         known for runs, known in fitted.items() if runs != row.fitted_on and (layers_of(known.engine) is None) is layers
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+import re
+from itertools import product
 from statistics import fmean
 
 import pytest
@@ -12,19 +13,16 @@ import upright
 from scripts.fitting import prefills
 from upright.facts import catalog
 from upright.facts.catalog.rows.speed import PrefillRow
-from upright.facts.records.plan import Rate
 from upright.planning.requests.plan_arguments import NamedBox, box_named
 from upright.planning.speed.prefill_reach import SIBLINGS, WIDEST_DERIVED
 from upright.planning.speed.spread import interval, spread
 
 ROWS = [row.id for row in catalog.rows("prefills").values() if isinstance(row, PrefillRow)]
-GIB_OF_RAM = {
-    "1x RTX 3090": 119, "1x RTX 4090": 119, "1x RTX 5090": 119, "1x RTX PRO 6000": 238, "1x A100 80GB": 477,
-    "8x H100": 1862, "8x B200": 1862, "8x MI300X": 1862, "strix-halo": None, "Mac Studio M3 Ultra 512GB": None,
-}  # fmt: skip
-NOT_KNOWN = {"8x MI300X"}
-"""Where the catalogue has no prompt of the GPU's maker, and siblings of other makers are further apart than a band."""
-MODELS = ("gpt-oss-120b", "gpt-oss-20b", "qwen3.6-27b", "qwen3.6-35b-a3b", "qwen3-coder-next-80b-a3b", "glm-4.5-air")
+BOXES = (
+    "1x-rtx-3090", "1x-rtx-4090", "1x-rtx-5090", "1x-rtx-pro-6000-workstation", "1x-a100-sxm-80gb", "1x-h100-sxm",
+    "1x-b200-sxm", "1x-mi300x", "strix-halo", "m3-ultra",
+)  # fmt: skip
+MODELS = ("gpt-oss-120b", "gpt-oss-20b", "qwen3-30b-a3b", "qwen3.6-27b", "glm-4.7-flash", "kimi-k2.6")
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -51,20 +49,24 @@ def test_a_source_that_was_left_out_lies_inside_what_the_others_promise():
     assert fmean(inside) >= 0.85
 
 
-@cache
-def prefill_of(model: str, box: str) -> Rate | None:
-    speed = upright.plan(model, box_named(NamedBox(box, memory_gib=GIB_OF_RAM[box])))[0].speed
-    return speed.prompt if speed else None
-
-
+@pytest.mark.slow
 def test_prefill_is_answered_for_what_people_run_on_ten_boxes():
-    answered = {(box, model): found for box in GIB_OF_RAM for model in MODELS if (found := prefill_of(model, box))}
-    assert len(answered) >= 48
-    assert {box for box in GIB_OF_RAM if not any(asked == box for asked, _ in answered)} == NOT_KNOWN
-    for asked, found in answered.items():
+    """768 GB of system RAM, where the box has any of its own."""
+    answered = {}
+    for box, model in product(BOXES, MODELS):
+        made = upright.plan(model, box_named(NamedBox(box, memory_gib=768e9 / 2**30)))[0]
+        if made.speed is not None and made.speed.prompt is not None:
+            answered[box, model] = made
+    assert len(answered) >= 54
+    for asked, made in answered.items():
+        found = made.speed.prompt
         assert found.best is not None, asked
         assert found.low < found.best < found.high, asked
         assert found.high / found.low <= WIDEST_DERIVED * 1.001, asked
+        assert made.speed.prompt_basis in ("measured", "derived"), asked
+        assert re.match(r"(from compute and siblings: prefills|speeds)/[\w.-]+, median error", made.speed.prompt_why), (
+            asked
+        )
 
 
 def test_what_stands_behind_a_prompt_is_said():

@@ -170,6 +170,17 @@ class TransferRow(Row):
     """What the step is, for a person."""
 
 
+class Likeness(Part):
+    """What GPUs of another maker reach, where their own prompts were not published."""
+
+    row: str
+    """The row whose kernels do the same work."""
+    times: Positive
+    """What matrices are multiplied at, as a share of the data sheet: in times of the same share on that row's GPUs."""
+    within: Annotated[float, Field(ge=1)]
+    """How far off that may be, as a factor to either side: measured for several types of weights."""
+
+
 class PrefillRow(Row):
     """What GPUs of a kind reach while a prompt is read, by engines of a kind: for those of which none was published."""
 
@@ -185,7 +196,9 @@ class PrefillRow(Row):
     """What is left of it between the tokens of a prompt."""
     latent_reached: Share | None = None
     """What is left of it with latent attention (MLA); None where runs do not tell it apart."""
-    fitted_on: tuple[str, ...]
+    like: Likeness | None = None
+    """Set where nothing was published of its own: then share and errors are another row's, and what is between them."""
+    fitted_on: tuple[str, ...] = ()
     """Measurements of its kind, as ids, spans or groups."""
     errors: Errors
     """Of prompts of sources that were left out."""
