@@ -98,18 +98,18 @@ def without(family: HeldOutFamily) -> Iterator[None]:
 
 def fitted_without(family: HeldOutFamily) -> tuple[list[SpeedRow], list[TransferRow]]:
     """All rows of speeds, so that none is preferred as a person's own; transfers that were measured without it."""
-    speeds, done = [], dict[tuple[str, ...], SpeedRow]()
+    made, done = [], dict[tuple[str, ...], SpeedRow]()
     for row in catalog.rows("speeds").values():
         assert isinstance(row, SpeedRow)
         if row.fits and any(family.holds(cell.row) for cell in _cells(row)):
             like = done.get(row.fitted_on) or _refitted(row, family)
             done[row.fitted_on] = like
             row = row.model_copy(update={name: getattr(like, name) for name in _MEASURED})
-        speeds.append(row)
-    rest = {row.id: row for row in speeds}
-    speeds = [row.model_copy(update=_bands(row, rest, family)) for row in speeds]
+        made.append(row)
+    rest = {row.id: row for row in made}
+    made = [row.model_copy(update=_bands(row, rest, family)) for row in made]
     steps = (_remeasured(transfer, rest, family) for transfer in speeds.TRANSFERS)
-    return speeds, [step for step in steps if step is not None]
+    return made, [step for step in steps if step is not None]
 
 
 _MEASURED = ("constants", "home")
