@@ -99,8 +99,9 @@ def wrong_commands(text: str) -> Iterator[str]:
 
 
 def _asked(rest: str, options: Mapping[str, click.Parameter]) -> Iterator[str]:
-    """The options of a command; what an option is given may look like one (`--flag --threads=1`)."""
-    words = iter(re.findall(r"(?<=\s)\S+", rest))
+    """The options of a command; what an option is given may look like one (`--flag --threads=1`), and what stands
+    behind `--` is another program's."""
+    words = iter(re.findall(r"(?<=\s)\S+", rest.partition(" -- ")[0]))
     for word in words:
         if match := re.match(r"--[a-z-]+", word):
             yield match[0]
