@@ -25,10 +25,15 @@ context, draft. Nothing that only we would know is given. Of {all_runs} gathered
 (`scripts/measure-coverage` asks again, and a test fails if this page claims more than the command prints). Left out are
 runs whose benchmark sends all users one prompt: the engine reads it once, and a plan is for users with their own.
 
-**{answered} of {asked} are answered ({answered_share:.0%}), {inside} of {answered} lie inside the printed band
-({inside_share:.0%}).** Of {best} with a best figure the median error is {middle:.1%}, p90 {ninth:.1%}. Most of these
-runs, or others of their models on their GPUs, were fitted: what an unseen family costs is in
-[how accurate is it](accuracy.md).
+**What a person meets whose model, or whose GPU, nobody had measured** is the same question with all its runs left out
+of every fit, and runs as they came (`scripts/refresh families coverage pages` makes every figure of this page anew):
+
+{left_out}
+
+A band's width is its upper end over its lower one. With nothing left out {answered} of {asked} are answered
+({answered_share:.0%}), and {inside} of {answered} lie inside ({inside_share:.0%}; median width {width:.2f}). Of {best}
+with a best figure the median error is {middle:.1%}, p90 {ninth:.1%}. That says how well runs are described that were
+mostly fitted, and not how well yours is foretold.
 
 {runs}
 
@@ -39,10 +44,12 @@ The worst of those with a best figure:
 ## Runs that nobody had seen
 
 Twice published runs were gathered and asked before anything was changed for them, and then became rows, so that they
-are unseen no more. Forty in the first round: 33 answered, 27 inside, median error 9 %. Of 44 in the second: 35
-answered, 24 inside (69 %), median error 21 %. What lay outside by a fault of ours was mended: the embedding of Gemma 4
-is its output matrix, and was not counted as read; each expert that answers costs time in every layer; recurrent layers
-on a processor and the bandwidth of two sockets were taken for known. What is left are machines and builds: llama.cpp of
+are unseen no more. {first[0]} in the first round: {first[1]} answered, {first[2]} inside, median error 9 %. Of
+{second[0]} in the second: {second[1]} answered, {second[2]} inside (69 %), median error 21 %. What lay outside by a
+fault of ours was mended: the embedding of Gemma 4 is its output matrix, and was not counted as read; each expert that
+answers costs time in every layer; recurrent layers on a processor and the bandwidth of two sockets were taken for
+known.
+What is left are machines and builds: llama.cpp of
 2025, or on a slow host, does two thirds of what newer builds do on the same GPU.
 
 So bands were too narrow for another person's machine, since they were quantiles over cells, and a laboratory's hundred
@@ -86,12 +93,20 @@ MiniMax's own runs no published one tells how long.
 """
 
 
+# Asked, answered, inside, before anything was changed for them: asked once, and nobody can ask again.
+_UNSEEN = ((40, 33, 27), (44, 35, 24))
+
+
 class _Recorded(NamedTuple):
     name: str
     measured: float
     low: float | None
     best: float | None
     high: float | None
+
+    @property
+    def width(self) -> float:
+        return (self.high or 1.0) / (self.low or 1.0)
 
     @property
     def inside(self) -> bool:
@@ -117,6 +132,10 @@ def pages() -> dict[str, str]:
         inside=sum(run.inside for run in known),
         answered_share=len(known) / len(runs),
         inside_share=sum(run.inside for run in known) / len(known),
+        width=median(run.width for run in known),
+        left_out=_left_out(),
+        first=_UNSEEN[0],
+        second=_UNSEEN[1],
         best=len(errors),
         middle=median(errors),
         ninth=errors[int(0.9 * (len(errors) - 1))],
@@ -129,23 +148,70 @@ def pages() -> dict[str, str]:
         pool_inside=sum(pool.inside for pool in known_pools),
         pool_median=median(abs(pool.error) for pool in known_pools),
     )
-    return {"docs/coverage.md": text, "README.md": _front_page(len(runs), len(known), sum(run.inside for run in known))}
+    return {"docs/coverage.md": text, "README.md": _front_page()}
 
 
-def _front_page(asked: int, answered: int, inside: int) -> str:
-    text = (_ROOT / "README.md").read_text(encoding="utf-8")
-    text = re.sub(
-        r"of [\d,]+ runs that people published,\na plan answers \d+ ",
-        f"of {asked:,} runs that people published,\na plan answers {answered} ",
-        text,
+class _Asked(NamedTuple):
+    """Of so many runs so many were answered, so many of them inside bands so wide."""
+
+    what: str
+    runs: int
+    answered: int
+    inside: int
+    width: float | None
+
+    @property
+    def share(self) -> float:
+        return self.inside / self.answered
+
+
+def _asked() -> tuple[_Asked, ...]:
+    """By what was left out, or was not known yet."""
+    what = {
+        "model": "the model's family left out whole: its GPUs were measured with others",
+        "GPU": "the GPU's family left out whole: its models were measured on others",
+    }
+    found = []
+    for kind, words in what.items():
+        runs = [_recorded(line) for line in _stated_families() if line["kind"] == kind]
+        known = [run for run in runs if run.low is not None]
+        width = median(run.width for run in known)
+        found.append(_Asked(words, len(runs), len(known), sum(run.inside for run in known), width))
+    unseen = (sum(figures) for figures in zip(*_UNSEEN, strict=True))
+    return (*found, _Asked("as they came, asked before anything was changed for them", *unseen, None))
+
+
+def _left_out() -> str:
+    lines = ["| published runs | asked | answered | inside | median width |", "|---|---|---|---|---|"]
+    for asked in _asked():
+        width = "not recorded" if asked.width is None else f"{asked.width:.2f}"
+        answered = f"{asked.answered} ({asked.answered / asked.runs:.0%})"
+        inside = f"{asked.inside} ({asked.share:.0%})"
+        lines.append(f"| {asked.what} | {asked.runs} | {answered} | {inside} | {width} |")
+    return "\n".join(lines)
+
+
+def _front_page() -> str:
+    model, gpu, unseen = _asked()
+    claim = (
+        "was measured on published runs\n"
+        "of which nothing was fitted. With every run of its model left out a plan answers "
+        f"{model.answered} of {model.runs}, {model.share:.0%} of them inside\nbands {model.width:.1f} times wide "
+        f"(median); with every run of its GPU left out {gpu.answered} of {gpu.runs}, {gpu.share:.0%} inside.\n"
+        f"Of {unseen.runs} runs, asked as they came, {unseen.answered} were answered, {unseen.share:.0%} inside."
     )
-    return re.sub(r"\d+ of the \d+ lie inside their band", f"{inside} of the {answered} lie inside their band", text)
+    text = (_ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"(?<=\(docs/coverage\.md\) )was measured.*?(?=\n`render` then)", claim, text, flags=re.DOTALL)
+
+
+def _stated_families() -> list[dict[str, str]]:
+    with (_RECORDED / "held_out_families_stated.csv").open(encoding="utf-8", newline="") as opened:
+        return list(csv.DictReader(opened))
 
 
 def _families() -> str:
     lines = ["| left out | family | asked | answered | median error | p90 | inside |", "|---|---|---|---|---|---|---|"]
-    with (_RECORDED / "held_out_families_stated.csv").open(encoding="utf-8", newline="") as opened:
-        stated = list(csv.DictReader(opened))
+    stated = _stated_families()
     for kind, family in sorted({(line["kind"], line["family"]) for line in stated}):
         runs = [_recorded(line) for line in stated if (line["kind"], line["family"]) == (kind, family)]
         known = [run for run in runs if run.low is not None]

@@ -11,7 +11,8 @@ from tests.conftest import ROOT
 from upright.facts import catalog
 from upright.planning.speed.published import gpu_of
 
-# Over all rows in November 2026: 76.7 % answered, 95 % of them inside; 26 are of models that only the hub knows.
+# Over all rows in November 2026: 79 % answered, 94 % of them inside: Vulkan behind long contexts and one engine of Macs
+# lie outside.
 ANSWERED, INSIDE = 0.77, 0.95
 
 
@@ -35,12 +36,16 @@ def test_the_page_claims_no_more_than_the_command_prints():
     judge([ask(row) for row in sampled()[::3]])
 
 
-def test_the_front_page_claims_what_the_table_has():
-    inside = claimed()
-    claim = f"of {len(published()):,} runs that people published,\na plan answers {len(inside)} "
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert claim in page
-    assert f"{sum(inside.values())} of the {len(inside)} lie inside their band" in page
+def test_the_front_page_claims_what_is_found_where_nothing_was_fitted():
+    with (ROOT / "tests/accuracy/held_out_families_stated.csv").open(encoding="utf-8", newline="") as opened:
+        stated = list(csv.DictReader(opened))
+    page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for kind in ("model", "GPU"):
+        runs = [line for line in stated if line["kind"] == kind]
+        known = [line for line in runs if line["low"]]
+        inside = [line for line in known if float(line["low"]) <= float(line["measured"]) <= float(line["high"])]
+        assert f"{len(known)} of {len(runs)}, {len(inside) / len(known):.0%}" in page
+    assert str(len(published())) not in page.replace(",", ""), "runs that were fitted claim nothing there"
 
 
 def test_the_page_speaks_of_runs_that_are_there():
