@@ -75,6 +75,18 @@ def test_experts_that_the_gpu_cannot_multiply_are_said_to_be_unpacked(gpu: str, 
     assert bool(told) is (gpu != "b200-sxm")
 
 
+@pytest.mark.parametrize(("engine", "users"), [("vllm", "1"), ("vllm", "16"), ("sglang", "1")])
+def test_weights_that_are_unpacked_there_have_no_speed_and_are_not_taken_for_it(engine: str, users: str):
+    unpacked = asked(
+        "plan", "nvidia/DeepSeek-R1-0528-NVFP4-v2", "--box", "8x-mi300x", "--engine", engine, "--users", users
+    )
+    assert unpacked["speed"] is None
+    assert any("unpacked on this GPU" in note["message"] for note in unpacked["notes"])
+    chosen = asked("plan", "deepseek-r1", "--box", "8x-mi300x", "--users", users)
+    assert "NVFP4" not in chosen["model"]
+    assert chosen["speed"] is not None
+
+
 def test_eight_instincts_talk_over_infinity_fabric():
     box = catalog.box_record("8x-mi300x")
     assert {link.path for link in box.links} == {"XGMI"}

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 # Where a deployment starts if it is not specified: agents carry a repository, chats a conversation, batches a page.
 START_CONTEXTS: dict[Use, int] = {"coding-agent": 65_536, "chat": 32_768, "batch": 8_192, "long-documents": 131_072}
 
+_UNMEASURED = Unknown("such weights are unpacked on this GPU, in no measured run; upright tools calibrate measures it")
+
 
 def start_context(model: Model, use: Use = "coding-agent") -> int:
     """The safe start of this use, or what the model was made for if that is less."""
@@ -190,7 +192,8 @@ class Configurations:
             why = f"{lacking} {done.goal.users} x {format_tokens(done.context_tokens)} tokens at once"
             note = Note(code="speed-unknown", message=f"speed is not known: {why}")
             return done.model_copy(update={"notes": (*done.notes, note)})
-        rates = expected_speed(done, model, self._box)
+        unmeasured = any(note.code == engine_constraints.UNMEASURED for note in done.notes)
+        rates = _UNMEASURED if unmeasured else expected_speed(done, model, self._box)
         if isinstance(rates, Unknown):
             note = Note(code="speed-unknown", message=f"speed is not known: {rates.why}")
             return done.model_copy(update={"notes": (*done.notes, note)})

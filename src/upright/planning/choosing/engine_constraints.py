@@ -20,6 +20,7 @@ from upright.planning.speed.predict import image_patches
 
 FORBIDDEN = "constraint"
 UNWISE = "constraint-unwise"
+UNMEASURED = "constraint-unmeasured"
 NOT_OFFERED = "not-offered"
 _CACHE_TYPES = ("fp8_e4m3", "fp8", "fp8_ds_mla", "bf16")
 REPLICAS_FROM_USERS = 32
@@ -106,7 +107,7 @@ def with_constraints(plan: Plan, rules: EngineRules, *, cache_known: bool) -> Pl
         if breach.refused:
             objections.append(Objection(code=FORBIDDEN, message=breach.sentence, remedy=row.remedy or instead))
         else:
-            notes.append(Note(code=UNWISE, message=breach.sentence, remedy=instead))
+            notes.append(Note(code=UNMEASURED if row.unmeasured else UNWISE, message=breach.sentence, remedy=instead))
     return plan.model_copy(update={"objections": tuple(objections), "notes": tuple(notes)})
 
 

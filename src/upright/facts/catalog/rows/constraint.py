@@ -101,6 +101,8 @@ class ConstraintRow(Row):
     """What to do."""
     remedy: str | None = None
     """The same as words of `upright plan`, where words can say it."""
+    unmeasured: bool = False
+    """Whether what breaks it runs by kernels of which no speed is known, whatever else was measured there."""
     rows: tuple[NonEmptyText, ...] = ()
     """Rows of the catalogue that say the same: `compat/…`, `failures/…`."""
     broken_by: dict[str, str | int | float | bool | tuple[str, ...]]
