@@ -36,6 +36,8 @@ from upright.planning.speed.samples import LayerSample, RankSample
 from upright.planning.speed.speed_band import attention_known, steps_away
 from upright.planning.speed.spread import OUTSIDE, SpeedMiss, spread
 
+_OWN_CONSTANTS = 3
+"""With fewer, a row among ranks is another's."""
 _SHARES = frozenset(name for name in Constants.model_fields if name.endswith("_efficiency"))
 
 
@@ -67,7 +69,8 @@ def home_errors(row: SpeedRow, *, prompts: bool = False) -> Errors | None:
     how = "each load of the one published configuration" if _alone(row, prompts) else "each published configuration"
     count = len({missed.source for missed in misses})
     like = tuple(spread(there) for other in of_kind(row) if (there := home_misses(other, prompts=prompts)))
-    return errors(misses, f"{how} left out in turn, {count} source{'s' * (count > 1)}", like)
+    told = f"{how} left out in turn, {count} source{'s' * (count > 1)}"
+    return errors(misses, told, like, borrowed=borrowed(row))
 
 
 @cache
@@ -90,14 +93,19 @@ def _alone(row: SpeedRow, prompts: bool) -> bool:
     return len({cell.group for cell in fitted_on(row.id, prompts=prompts)}) == 1
 
 
+def borrowed(row: SpeedRow) -> bool:
+    """Whether a row among ranks has a constant or two of its own, and the others from another row."""
+    return layers_of(row.engine) is None and len(row.fits) < _OWN_CONSTANTS
+
+
 def of_kind(row: SpeedRow) -> tuple[SpeedRow, ...]:
     """Other fits on runs that divide their work alike: among ranks, or by whole layers.
 
     Among ranks a row with a constant or two of its own is another's, and so is most of its error.
     """
     layers = layers_of(row.engine) is None
-    least = 3 if layers else 1
-    fitted = {known.fitted_on: known for known in map(speed_row, catalog.rows("speeds")) if len(known.fits) >= least}
+    every = map(speed_row, catalog.rows("speeds"))
+    fitted = {known.fitted_on: known for known in every if known.fits and not borrowed(known)}
     return tuple(
         known for runs, known in fitted.items() if runs != row.fitted_on and (layers_of(known.engine) is None) is layers
     )

@@ -52,7 +52,7 @@ def test_one_more_source_lies_inside_nine_times_in_ten():
             others = [missed for missed in misses if missed.source != source]
             if not others:
                 continue
-            low, high = interval(spread(others), like)
+            low, high = interval(spread(others), like, borrowed=speeds.borrowed(row))
             own = [math.exp(missed.log) for missed in misses if missed.source == source]
             shares.setdefault(row.id, []).append(sum(low <= ratio <= high for ratio in own) / len(own))
     for name, of_row in shares.items():

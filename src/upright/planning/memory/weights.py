@@ -158,7 +158,7 @@ def replicated_share(architecture: Architecture, tensor: int, parameters: int = 
 
 
 def _share(model: Model, tensor: int) -> Fraction:
-    named = sum(line.parameters for line in model.weights if line.group == "attention")
+    named = sum([line.parameters for line in model.weights if line.group == "attention"])
     return replicated_share(model.architecture, tensor, named)
 
 

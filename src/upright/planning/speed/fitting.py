@@ -86,11 +86,16 @@ def miss(sample: Sample, constants: Constants) -> float:
 
 
 def errors(
-    misses: Sequence[SpeedMiss], how: str, like: Sequence[SourceSpread] = (), *, outside: float = OUTSIDE
+    misses: Sequence[SpeedMiss],
+    how: str,
+    like: Sequence[SourceSpread] = (),
+    *,
+    outside: float = OUTSIDE,
+    borrowed: bool = False,
 ) -> Errors:
     """Of runs that a fit has not seen; `like` are the spreads of rows of the kind, for one with few sources."""
     sizes = sorted(abs(missed.off) for missed in misses)
-    low, high = interval(spread(misses), like, outside)
+    low, high = interval(spread(misses), like, outside, borrowed=borrowed)
     return Errors(
         median=round(median(sizes), 3),
         ninth=round(_quantile(sizes, 0.9), 3),

@@ -56,17 +56,21 @@ def spread(misses: Sequence[SpeedMiss]) -> SourceSpread:
     return SourceSpread(len(cells), centre, squares)
 
 
-def interval(own: SourceSpread, like: Sequence[SourceSpread] = (), outside: float = OUTSIDE) -> tuple[float, float]:
+def interval(
+    own: SourceSpread, like: Sequence[SourceSpread] = (), outside: float = OUTSIDE, *, borrowed: bool = False
+) -> tuple[float, float]:
     """Measured over predicted, from and to, for one more source.
 
     Few sources tell neither a centre nor a spread: then theirs and those of rows that are `like` it are taken together,
-    around what was predicted.
+    around what was predicted. Where most constants are `borrowed` from another row, its own are not lost among those:
+    they hold if they lie farther off.
     """
     if own.sources >= FEW_SOURCES or not like:
         variance = own.squares / max(1, own.sources - 1) * (1 + 1 / own.sources)
         return _predicted(own.centre, variance, own.sources - 1, outside)
     pool = together((own, *like))
-    return _predicted(0.0, pool.mean_square, pool.sources, outside)
+    farther = own.mean_square if borrowed else 0.0
+    return _predicted(0.0, max(pool.mean_square, farther), pool.sources, outside)
 
 
 def _predicted(centre: float, variance: float, freedom: int, outside: float) -> tuple[float, float]:

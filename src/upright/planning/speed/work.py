@@ -197,14 +197,16 @@ def active_parameters(model: Model) -> int:
     """Weights that a token meets: of the experts only those that answer, of the embedding none but as output matrix."""
     experts, aside = model.architecture.experts, {"embedding", "vision", "draft"} - {_head(model)}
     aside |= {"routed_experts"} if experts else set()
-    return _active_expert_parameters(model) + sum(line.parameters for line in model.weights if line.group not in aside)
+    return _active_expert_parameters(model) + sum(
+        [line.parameters for line in model.weights if line.group not in aside]
+    )
 
 
 def _active_expert_parameters(model: Model) -> int:
     if (experts := model.architecture.experts) is None:
         return 0
-    stored = (line.parameters for line in model.weights if line.group == "routed_experts")
-    return sum(parameters * experts.active // experts.count for parameters in stored)
+    stored = [line.parameters for line in model.weights if line.group == "routed_experts"]
+    return sum([parameters * experts.active // experts.count for parameters in stored])
 
 
 def distinct_experts(experts: int, active: int, tokens: float, skew: float) -> float:

@@ -54,7 +54,7 @@ def test_energy_that_is_not_known_is_not_free(rate, kilowatt_hour, serves):
 
 
 def test_a_page_says_why_nothing_breaks_even():
-    boxes = ["hgx-h200", "8x-mi300x", "1x-rtx-5090"]
+    boxes = ["hgx-h200", "8x-mi355x", "1x-rtx-5090"]
     priced = Prices(purchase=1000.0, kilowatt_hour=0.3, api_million=2.0)
     compared = upright.compare(["kimi-k2.6"], boxes, prices=[priced] * 3)
     line = next(line for line in compare_page(compared, 120).splitlines() if line.startswith("breaks even at"))

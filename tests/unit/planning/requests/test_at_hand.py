@@ -24,7 +24,8 @@ from upright.planning.requests.engine_installs import install_methods
 
 @pytest.mark.parametrize("engine", OURS)
 def test_every_engine_can_be_got_for_a_box_with_gpus(engine: str) -> None:
-    ways = install_methods(engine, catalog.box_record("2x-rtx-5090"))
+    boxes = map(catalog.box_record, ("2x-rtx-5090", "m3-ultra"))
+    ways = install_methods(engine, next(box for box in boxes if runs_on(engine, box)))
     assert ways
     assert all(way.engine == engine and way.commands and way.source for way in ways)
 
@@ -115,7 +116,8 @@ def test_no_gpu_is_offered_the_build_of_another_vendor(gpu: str):
     }[vendor]
     for way in install_methods(None, box):
         assert not re.search(strange, " ".join(way.commands), re.IGNORECASE), way
-        assert vendor == "nvidia" or not any("pip install" in command for command in way.commands), way
+        wheels = [command for command in way.commands if "pip install" in command]
+        assert vendor == "nvidia" or not wheels or (vendor, way.engine) == ("apple", "mlx"), way
 
 
 @pytest.mark.parametrize("gpu", [row.id for row in catalog.gpus()])
