@@ -84,7 +84,6 @@ def test_weights_that_are_unpacked_there_have_no_speed_and_are_not_taken_for_it(
     assert any("unpacked on this GPU" in note["message"] for note in unpacked["notes"])
     chosen = asked("plan", "deepseek-r1", "--box", "8x-mi300x", "--users", users)
     assert "NVFP4" not in chosen["model"]
-    assert chosen["speed"] is not None
 
 
 def test_eight_instincts_talk_over_infinity_fabric():
