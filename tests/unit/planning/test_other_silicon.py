@@ -86,6 +86,14 @@ def test_weights_that_are_unpacked_there_have_no_speed_and_are_not_taken_for_it(
     assert "NVFP4" not in chosen["model"]
 
 
+def test_runs_that_lie_too_far_apart_are_said_to():
+    plan = asked(
+        "plan", "deepseek-v3.1", "--box", "8x-mi300x", "--engine", "sglang", "--context", "4k", "--users", "100"
+    )
+    [why] = [note["message"] for note in plan["notes"] if note["code"] == "speed-unknown"]
+    assert "speeds/sglang-cdna3 was fitted on lie too far apart for a band" in why
+
+
 def test_eight_instincts_talk_over_infinity_fabric():
     box = catalog.box_record("8x-mi300x")
     assert {link.path for link in box.links} == {"XGMI"}

@@ -181,6 +181,9 @@ def _missing_figure(plan: Plan, box: Box) -> str:
 
 
 def _too_far(row: SpeedRow, factors: RateBand | None) -> str:
+    if factors and not factors.steps:
+        apart = f"the few published runs that speeds/{row.id} was fitted on lie too far apart for a band"
+        return f"{apart}; measure it: upright bench, upright tools calibrate"
     steps = ", ".join(STEP_WORDS[step] for step in factors.steps) if factors else "no held-out error is known"
     return (
         f"too far from what speeds/{row.id} was fitted on ({steps}); measure it: upright bench, upright tools calibrate"
