@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from upright.app.cli.options import BANDWIDTH, SECONDS, Number, typed_words, was_typed
-from upright.app.cli.output import Output, output_options, page_width, say
+from upright.app.cli.output import Output, output_options, page_width, say, watched
 
 
 @click.command(name="field-test")
@@ -82,8 +82,8 @@ def _run(directory: Any, write: Path | None, output: Output) -> None:
     from upright.flows.first_hour.prediction_errors import figures_by_error, prediction_error_lines
     from upright.flows.line.agent import ended_like_ctrl_c
 
-    with ended_like_ctrl_c():
-        done = run(directory, (write or Path("field-test.bundle.json")).absolute(), tell=say)
+    with ended_like_ctrl_c(), watched() as tell:
+        done = run(directory, (write or Path("field-test.bundle.json")).absolute(), tell=tell)
     output.answer(done.test)
     output.show(errors_page(prediction_error_lines(done.test), page_width()))
     say(f"wrote {done.page} and {done.bundle}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from upright.app.cli.fleet_options import started_argument
-from upright.app.cli.output import Output, output_options, say
+from upright.app.cli.output import Output, output_options, say, watched
 
 
 @click.command(name="down")
@@ -30,7 +30,8 @@ def command(output: Output, fleet: str | None, dry_run: bool) -> None:
         say("these would be stopped, the router first")
         output.next("fleet", "down", begun.name)
         return
-    ended = down(begun, tell=say)
+    with watched() as tell:
+        ended = down(begun, tell=tell)
     output.answer(
         [deployment.to_dict() for deployment in ended.deployments],
         lambda console: ended_page(console, ended.deployments),

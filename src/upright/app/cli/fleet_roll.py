@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from upright.app.cli.fleet_options import fleet_argument
-from upright.app.cli.output import Output, output_options, say
+from upright.app.cli.output import Output, output_options, say, watched
 
 if TYPE_CHECKING:
     from upright.facts.records.fleet import Fleet
@@ -39,7 +39,8 @@ def command(
     if dry_run:
         _show_changes(output, fleet, file, again)
         return
-    rolled = roll(fleet, file, tell=say, again=again, width=RollWidth(canary, max_unavailable))
+    with watched() as tell:
+        rolled = roll(fleet, file, tell=tell, again=again, width=RollWidth(canary, max_unavailable))
     if rolled.roll is None:
         output.answer(
             [box_plan.to_dict() for box_plan in rolled.plans], lambda console: plans_page(console, rolled.plans)

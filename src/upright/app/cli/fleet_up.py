@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from upright.app.cli.fleet_options import fleet_argument
-from upright.app.cli.output import Output, output_options, say
+from upright.app.cli.output import Output, output_options, say, watched
 
 
 @click.command(name="up")
@@ -33,7 +33,8 @@ def command(output: Output, file: Path, dry_run: bool) -> None:
         output.answer([box_plan.to_dict() for box_plan in plans], lambda console: plans_page(console, plans))
         output.next("fleet", *next_step(fleet, "up", str(file)))
         return
-    made = up(fleet, file, tell=say)
+    with watched() as tell:
+        made = up(fleet, file, tell=tell)
     if made.router is None:
         output.answer([box_plan.to_dict() for box_plan in made.plans], lambda console: plans_page(console, made.plans))
         output.next("fleet", "plan", str(file))

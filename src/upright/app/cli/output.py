@@ -23,6 +23,7 @@ from upright.base.terminal.messages import note as note
 from upright.base.terminal.messages import page_width as page_width
 from upright.base.terminal.messages import say as say
 from upright.base.terminal.messages import stdout_console as stdout_console
+from upright.base.terminal.messages import watched as watched
 from upright.base.terminal.safe_output import mark_trusted, spelled_for, uncoloured
 
 if TYPE_CHECKING:

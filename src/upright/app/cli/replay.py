@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from upright.app.cli.options import SECONDS, port_option, typed_words
-from upright.app.cli.output import Output, output_options, say
+from upright.app.cli.output import Output, output_options, say, watched
 
 
 @click.command()
@@ -50,7 +50,8 @@ def command(
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError("a replay starts an engine here", hint="look with --plan-only, then say --yes")
         click.confirm("Run it?", abort=True, err=True)
-    done = run_replay(plan, write, key=sign, budget_seconds=budget, tell=say)
+    with watched() as tell:
+        done = run_replay(plan, write, key=sign, budget_seconds=budget, tell=tell)
     output.answer(done.told(), lambda console: replayed_page(console, done))
     output.next("verify", bundle, "--with", str(done.shared.path))
     if not done.agrees:

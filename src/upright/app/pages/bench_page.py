@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from upright.base import units
+from upright.base.progress import Pulse, pace
 from upright.base.terminal import safe_output as terminal
 from upright.base.terminal.messages import say
 from upright.evidence.report.views import milliseconds, sweep
@@ -72,11 +73,9 @@ def benchmark_page(console: Console, record: Benchmark) -> None:
 
 @contextmanager
 def bench_progress_bar(asked: SweepRequest) -> Iterator[SweepWatch]:
-    """A bar on stderr if it is a terminal; otherwise a line for each cell."""
-    from upright.proof.benchmark.sweep import SweepWatch
-
+    """A bar on stderr if it is a terminal; otherwise a line for each cell, and one where a cell takes long."""
     if not sys.stderr.isatty():
-        yield SweepWatch(on_done=_say_cell, tell=say)
+        yield from _watched_lines(asked)
         return
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -89,6 +88,26 @@ def bench_progress_bar(asked: SweepRequest) -> Iterator[SweepWatch]:
         task = bar.add_task("", total=1, state="asking the server what words cost")
         bar.refresh()
         yield _watch(bar, task, asked)
+
+
+def _watched_lines(asked: SweepRequest) -> Iterator[SweepWatch]:
+    from upright.proof.benchmark.sweep import SweepWatch
+
+    tell, words = Pulse(say), ["asking the server what words cost"]
+    cell, began, requests = "", time.monotonic(), 1
+
+    def on_cell(subject: BenchSubject, shape: Shape, repeat: int, done: int, of: int) -> None:
+        nonlocal cell, began, requests
+        again = f", {repeat} of {asked.repeats}" if asked.repeats > 1 else ""
+        cell = f"cell {done + 1} of {max(of, done + 1)}, {shape_words(shape)}{again}"
+        began, requests = time.monotonic(), shape.requests * shape.turns
+        words[0] = f"{cell}: warming up"
+
+    def on_tick(tally: StreamTally, in_flight: int) -> None:
+        words[0] = f"{cell}: {pace(tally.succeeded, requests, time.monotonic() - began, 'requests')}"
+
+    with tell.watching(lambda: f"  {words[0]}"):
+        yield SweepWatch(on_cell, on_tick, lambda cell, remembered: tell(_cell_words(cell, remembered)), tell)
 
 
 def _watch(bar: object, task: object, asked: SweepRequest) -> SweepWatch:
@@ -123,10 +142,6 @@ def _watch(bar: object, task: object, asked: SweepRequest) -> SweepWatch:
         bar.console.print(Text(_cell_words(cell, remembered), style="yellow" if cell.marks else "dim"))
 
     return SweepWatch(on_cell, on_tick, on_done, lambda sentence: bar.console.print(Text(sentence, style="dim")))
-
-
-def _say_cell(cell: Cell, remembered: bool) -> None:
-    say(_cell_words(cell, remembered))
 
 
 def _cell_words(cell: Cell, remembered: bool) -> str:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from upright.base import units
-from upright.base.terminal.messages import say
+from upright.base.progress import Tell
+from upright.base.terminal.messages import watched
 from upright.base.terminal.safe_output import console
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ _STEP_PERCENT = 10
 def start_progress_bar(weights_bytes: int | None = None) -> Iterator[Callable[[Deployment], None]]:
     """Hands out what to call at every change; `weights_bytes` turns a percentage into a rate."""
     if not sys.stderr.isatty():
-        yield _lines(weights_bytes)
+        with watched() as tell:
+            yield _lines(weights_bytes, tell)
         return
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
@@ -78,24 +80,24 @@ def start_progress_words(progress: Progress, weights_bytes: int | None) -> str:
     return ", ".join(parts)
 
 
-def _lines(weights_bytes: int | None) -> Callable[[Deployment], None]:
+def _lines(weights_bytes: int | None, tell: Tell) -> Callable[[Deployment], None]:
     printed: list[str] = []
     step: list[tuple[str, int]] = []
 
     def on_change(now: Deployment) -> None:
-        _say_once(state_words(now), printed, say)
+        _say_once(state_words(now), printed, tell)
         if now.progress is None:
             return
         here = (now.progress.phase, int((now.progress.percent or 0) // _STEP_PERCENT))
         if step[-1:] != [here]:
             step.append(here)
             status = start_progress_words(now.progress, weights_bytes)
-            say(f"  {_PHASES[now.progress.phase]}" + (f": {status}" if status else ""))
+            tell(f"  {_PHASES[now.progress.phase]}" + (f": {status}" if status else ""))
 
     return on_change
 
 
-def _say_once(words: str, said: list[str], tell: Callable[[str], None]) -> None:
+def _say_once(words: str, said: list[str], tell: Tell) -> None:
     if said[-1:] != [words]:
         said.append(words)
         tell(words)

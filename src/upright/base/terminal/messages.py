@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
+from upright.base.progress import Pulse
 from upright.base.terminal.safe_output import console, spelled_for
 
 if TYPE_CHECKING:
@@ -21,6 +24,14 @@ _LONGEST_NOTE = 4000
 def say(text: str) -> None:
     """Talk to the person, on stderr; a second line is indented, so that none of another's looks like ours."""
     click.echo(spelled_for(sys.stderr, text.replace("\n", "\n  ")), err=True)
+
+
+@contextmanager
+def watched() -> Iterator[Pulse]:
+    """`say`, and a line of its own where a step takes long."""
+    tell = Pulse(say)
+    with tell.watching():
+        yield tell
 
 
 def note(text: str) -> None:

@@ -155,7 +155,8 @@ class SweepRun:
         if self.asked.budget_seconds is not None and cells:
             each = units.format_duration(max(_LEAST_BOX_SECONDS, (self._remaining_seconds() or 0.0) / cells))
             budget = units.format_duration(self.asked.budget_seconds)
-            self.watch.tell(f"{budget} for {cells} cells{more}: about {each} for each")
+            things = "cell" if cells == 1 else "cells"
+            self.watch.tell(f"{budget} for {cells} {things}{more}: about {each} for each")
 
     def _enter(self, subject: BenchSubject) -> None:
         """Make it the one that runs; a start takes what it takes, and none of it from the budget."""

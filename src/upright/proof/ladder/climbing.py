@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from upright.base import units
 from upright.base.errors import LaunchError, UprightError
-from upright.base.progress import Tell
+from upright.base.progress import Tell, pulsing
 from upright.facts import store
 from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.evidence import Evidence, Observation
@@ -44,7 +44,7 @@ def prove_deployment(
 ) -> Evidence:
     """Prove it as it stands, then with each change in turn, then with each way to guess ahead; what does not hold, or
     does not pay, is taken back."""
-    options = _fitted(options, directory)
+    tell, options = pulsing(tell), _fitted(options, directory)
     changes = _changes(directory, options)
     undo_interrupted(directory, tell)
     ends = None if options.budget_seconds is None else time.monotonic() + options.budget_seconds
@@ -86,7 +86,7 @@ def prove_server(endpoint: Endpoint, options: ProofOptions, tell: Tell) -> Evide
     if endpoint.ends is not None:
         options = replace(options, budget_seconds=max(endpoint.ends - time.monotonic(), 0.0))
     name = re.sub(r"[^a-z0-9.]+", "-", f"{endpoint.base_url.partition('://')[2]}-{endpoint.model}".lower())
-    return journaled_climb(store.server_directory(name), target, endpoint, options, sentence_listener(tell))
+    return journaled_climb(store.server_directory(name), target, endpoint, options, sentence_listener(pulsing(tell)))
 
 
 def proof_schedule(

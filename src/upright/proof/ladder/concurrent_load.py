@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from upright.base.errors import EndpointError
+from upright.base.progress import pace, pulsing
 from upright.proof.ladder.cache_filling import CacheGauge
 from upright.proof.ladder.load_questions import LoadQuestion, answer_content
 from upright.proof.ladder.observing import patience, request_of
@@ -80,8 +82,12 @@ def run_load(stand: ProofContext, questions: Sequence[LoadQuestion], concurrency
         try:
             for thread in (*askers, *leaving):
                 thread.start()
-            for thread in askers:
-                thread.join()
+            began = time.monotonic()
+            with pulsing(stand.tell).watching(
+                lambda: f"  {pace(len(room.answers), count, time.monotonic() - began, 'answers')}"
+            ):
+                for thread in askers:
+                    thread.join()
         finally:
             room.close()  # also at Ctrl-C: nobody asks another question, and each thread ends with its answer
         for thread in leaving:

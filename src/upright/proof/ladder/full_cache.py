@@ -6,10 +6,12 @@ A request writes on after its answer until the others are read too: so the cache
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from upright.base.errors import EndpointError
+from upright.base.progress import pace, pulsing
 from upright.proof.ladder.cache_filling import MOST_FILLERS, CacheGauge
 from upright.proof.ladder.concurrent_load import LoadAnswer
 from upright.proof.ladder.load_questions import SENTENCE_TOKENS, LoadQuestion, own_text
@@ -78,7 +80,11 @@ def ask_together(stand: ProofContext, questions: Sequence[LoadQuestion]) -> Full
         answers.append(ask_about_text(stand, question, len(questions)))
 
     threads = [threading.Thread(target=ask, args=(question,), daemon=True) for question in questions]
-    with CacheGauge(stand.endpoint) as gauge:
+    began = time.monotonic()
+    progress = pulsing(stand.tell).watching(
+        lambda: f"  {pace(len(answers), len(questions), time.monotonic() - began, 'texts')}"
+    )
+    with CacheGauge(stand.endpoint) as gauge, progress:
         for thread in threads:
             thread.start()
         for thread in threads:

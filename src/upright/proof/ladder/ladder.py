@@ -12,6 +12,7 @@ from itertools import groupby
 
 from upright.base import units
 from upright.base.errors import EndpointError, UsageError
+from upright.base.progress import pace, pulsing
 from upright.facts.records.deployment import Deployment
 from upright.facts.records.evidence import AFTER_LEFT_OUT, CUT_OFF, Evidence, Observation
 from upright.facts.records.recipe import Recipe
@@ -186,6 +187,19 @@ class _Climb:
 
     def _climb_rung(self, rung: LadderRung) -> str | None:
         """Every group of the rung; returns why the whole climb must end, if it must."""
+        with pulsing(self.stand.tell).watching(self._progress_of(rung)):
+            return self._climb_groups(rung)
+
+    def _progress_of(self, rung: LadderRung) -> Callable[[], str]:
+        began, before = time.monotonic(), len(self.stand.observations)
+
+        def words() -> str:
+            asked, of = len(self.stand.observations) - before, len(rung.probes(self.stand))
+            return f"  {rung.name}: {pace(asked, max(asked, of), time.monotonic() - began, 'questions')}"
+
+        return words
+
+    def _climb_groups(self, rung: LadderRung) -> str | None:
         cut = False
         for group, probes in _groups(rung, self.stand):
             prior = (seen.verdict for seen in self.stand.observations if seen.rung == rung.name)

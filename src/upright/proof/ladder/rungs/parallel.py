@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from upright.base.progress import pace, pulsing
 from upright.facts.records.evidence import Observation, Verdict
 from upright.proof.ladder.cache_filling import FULL
 from upright.proof.ladder.concurrent_load import CERTAIN_PROBABILITY, LoadAnswer, LoadRun, ask_alone, run_load
@@ -125,8 +126,14 @@ def _alone(stand: ProofContext) -> Observation:
 
 def _measured(stand: ProofContext) -> Baseline:
     questions = load_questions(stand)
-    first = {question.name: ask_alone(stand, question, stream=False, logprobs=True) for question in questions}
-    second = {question.name: ask_alone(stand, question, stream=True) for question in questions}
+    began, first, second = time.monotonic(), dict[str, LoadAnswer](), dict[str, LoadAnswer]()
+    with pulsing(stand.tell).watching(
+        lambda: f"  {pace(len(first) + len(second), 2 * len(questions), time.monotonic() - began, 'answers alone')}"
+    ):
+        for question in questions:
+            first[question.name] = ask_alone(stand, question, stream=False, logprobs=True)
+        for question in questions:
+            second[question.name] = ask_alone(stand, question, stream=True)
     right = {name for name in first if not (_is_wrong(first[name]) or _is_wrong(second[name]))}
     unequal = {name for name in first if first[name].said != second[name].said}
     sure = {name for name in first if (first[name].sure or 0.0) >= CERTAIN_PROBABILITY}
@@ -343,7 +350,11 @@ def _shown(answer: LoadAnswer, baseline: Baseline) -> dict[str, Any]:
 def _alone_again(stand: ProofContext) -> Observation:
     """A cache that a load has spoiled keeps its wrong pages."""
     began, baseline = time.monotonic(), _baseline(stand)
-    seen = [ask_alone(stand, question, stream=False) for question in baseline.questions]
+    seen: list[LoadAnswer] = []
+    with pulsing(stand.tell).watching(
+        lambda: f"  {pace(len(seen), len(baseline.questions), time.monotonic() - began, 'answers alone')}"
+    ):
+        seen.extend(ask_alone(stand, question, stream=False) for question in baseline.questions)
     changed = [
         answer
         for answer in seen
