@@ -21,7 +21,10 @@ from upright.models.deriving.catalogue_models import records
 from upright.models.deriving.named_builds import build_by_name
 from upright.planning.choosing import plan
 from upright.planning.placement.engine_support import engines_for_artifact, has_kernels, offered_on
+from upright.planning.rendering.command import command_text
 from upright.planning.rendering.recipe import RenderOptions, render
+from upright.planning.rendering.shell import shell_script
+from upright.planning.rendering.systemd import systemd_unit
 from upright.planning.speed.published import engine_of
 from upright.planning.speed.rows import speed_row
 
@@ -127,6 +130,14 @@ def test_it_takes_no_key_and_binds_loopback_alone():
     with pytest.raises(UsageError, match="no API key"):
         recipe("qwen3.6-35b-a3b", "8bit", options=RenderOptions(must_be_installed=False, host="0.0.0.0"))
     assert any("no key" in note for note in recipe("qwen3.6-35b-a3b", "8bit").notes)
+
+
+def test_no_key_is_made_that_nobody_asks_for():
+    made = recipe("qwen3.6-35b-a3b", "8bit")
+    for written in (shell_script(made), systemd_unit(made), command_text(made)):
+        said = [line for line in written.lower().splitlines() if not line.strip().startswith("#")]
+        assert any("mlx_lm.server" in line for line in said)
+        assert not [line for line in said if "key" in line]
 
 
 def test_clients_are_given_the_one_name_that_unloads_nothing():

@@ -168,6 +168,11 @@ class Recipe(Record):
         return tuple(command)
 
     @property
+    def takes_key(self) -> bool:
+        """Whether the engine is told a key; one that is not serves whoever reaches its port."""
+        return any(setting.value in (KEY_FILE, KEY, KEY_CONFIG) for setting in (*self.arguments, *self.environment))
+
+    @property
     def passed(self) -> tuple[str, ...]:
         """Variables of the person's own environment that the engine is given."""
         return tuple(setting.name for setting in self.environment if setting.value == PASSED_VALUE)

@@ -30,7 +30,7 @@ def command_text(recipe: Recipe) -> str:
     """Lines that end in a backslash are one command."""
     recipe = checked_writable(recipe)
     start = _process(recipe) if recipe.runtime == "process" else _container(recipe, recipe.runtime)
-    return "\n".join((_MAKE_KEY, *start)) + "\n"
+    return "\n".join((*((_MAKE_KEY,) if recipe.takes_key else ()), *start)) + "\n"
 
 
 def _process(recipe: Recipe) -> Iterator[str]:

@@ -19,9 +19,9 @@ def run_script(recipe: Recipe, runtime: str, *, drafted: Recipe | None = None, d
     image = recipe.image or "YOUR-IMAGE:TAG"
     inside = container_of(recipe, image)
     lines = script.heading(recipe, f", in a container of {runtime}")
-    lines += script.variables(recipe.model_copy(update={"arguments": inside.settings}), draft)
+    lines += script.variables(recipe, draft, inside.settings)
     lines += _image(recipe) + _model(inside, filter(None, (recipe.model_path, recipe.draft)))
-    lines += ["CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}", *script.key_file()]
+    lines += ["CACHE_FOLDER=${CACHE_FOLDER:-$HOME/.cache/upright/engines}", *script.key_file(recipe)]
     lines += ['mkdir -p "$CACHE_FOLDER"']
     lines += ["", "options=(", *(f"  {line}" for line in _options(inside, runtime, recipe.gpus)), ")"]
     lines += script.arguments("arguments", inside.settings)

@@ -38,10 +38,10 @@ def heading(recipe: Recipe, how: str = "") -> list[str]:
     return ["#!/usr/bin/env bash", *title(recipe, how), "set -euo pipefail", ""]
 
 
-def variables(recipe: Recipe, draft: str | None = None) -> list[str]:
-    """The variables that field reports use, with what was planned as their defaults."""
+def variables(recipe: Recipe, draft: str | None = None, inside: Iterable[Setting] | None = None) -> list[str]:
+    """The variables that field reports use, with what was planned as their defaults; `inside` a container's own."""
     lines = []
-    for setting in recipe.arguments:
+    for setting in recipe.arguments if inside is None else inside:
         name = _VARIABLES.get(setting.name)
         if name and setting.value is not None:
             lines.append(_model_path(setting.value) if name == "MODEL_PATH" else _default(name, setting.value))
@@ -50,11 +50,15 @@ def variables(recipe: Recipe, draft: str | None = None) -> list[str]:
             "ENABLE_EAGLE3=${ENABLE_EAGLE3:-0}  # 1: speculative decoding with a draft model: prove the base first",
             f"EAGLE3_MODEL=${{EAGLE3_MODEL:-{shell_path(draft)}}}",
         ]
+    if not recipe.takes_key:
+        return lines
     return [*lines, "KEY_FILE=${KEY_FILE:-$HOME/.config/upright/key}  # the API key, on its first line"]
 
 
-def key_file() -> list[str]:
+def key_file(recipe: Recipe) -> list[str]:
     """Made once, readable by its owner alone."""
+    if not recipe.takes_key:
+        return []
     return [
         "",
         'if [ ! -s "$KEY_FILE" ]; then',

@@ -12,7 +12,7 @@ def shell_script(recipe: Recipe, *, drafted: Recipe | None = None, draft: str | 
     """`drafted` is the same recipe with a draft model: what it adds is put behind ENABLE_EAGLE3."""
     lines = script.heading(recipe)
     lines += script.variables(recipe, draft)
-    lines += script.key_file()
+    lines += script.key_file(recipe)
     lines += script.key_for_process(recipe)
     for setting in recipe.environment:
         if setting.value == PASSED_VALUE:

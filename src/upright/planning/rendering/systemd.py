@@ -15,9 +15,10 @@ _CONFIG = "${RUNTIME_DIRECTORY}/key.yaml"
 def systemd_unit(recipe: Recipe) -> str:
     name = slug(recipe)
     expand_home(recipe.model_path, None)  # the service's user has no home: such a path is refused
+    made, given = _key(recipe, name)
     lines = [
         *title(recipe),
-        f"# The key: (umask 077 && openssl rand -hex 24 > /etc/upright/{name}.key)",
+        *made,
         "",
         "[Unit]",
         f"Description={description(recipe)}",
@@ -38,8 +39,7 @@ def systemd_unit(recipe: Recipe) -> str:
         "RestrictSUIDSGID=yes",
         "LimitMEMLOCK=infinity",
         *_limit(recipe.memory_limit_bytes),
-        "# The key reaches the engine as a file that only it can read.",
-        f"LoadCredential=key:/etc/upright/{name}.key",
+        *given,
     ]
     for setting in recipe.environment:
         if setting.value == PASSED_VALUE:
@@ -57,6 +57,19 @@ def systemd_unit(recipe: Recipe) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _key(recipe: Recipe, name: str) -> tuple[list[str], list[str]]:
+    """How it is made, and how the engine gets it."""
+    if not recipe.takes_key:
+        return [], []
+    return (
+        [f"# The key: (umask 077 && openssl rand -hex 24 > /etc/upright/{name}.key)"],
+        [
+            "# The key reaches the engine as a file that only it can read.",
+            f"LoadCredential=key:/etc/upright/{name}.key",
+        ],
+    )
 
 
 def _limit(count: int | None) -> list[str]:

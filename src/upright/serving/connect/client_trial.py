@@ -52,7 +52,7 @@ def try_settings(
     answers there, or another model does."""
     root = settings.base_url.removesuffix("/v1") if settings.protocol == "openai" else settings.base_url
     with Endpoint(root, settings.model, key=key, timeout_seconds=_PATIENCE_SECONDS) as endpoint:
-        served = endpoint.models()
+        served = [settings.model] if endpoint.names_what_is_loaded else endpoint.models()
         if settings.model not in served:
             raise EndpointError(f"{root} serves {', '.join(served) or 'nothing'}, not {settings.model}")
         return tried(endpoint, settings, verdicts or {}, variant=variant)

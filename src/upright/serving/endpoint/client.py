@@ -18,6 +18,7 @@ import httpx2
 from upright.base import bounds
 from upright.base.errors import EndpointError, UnansweredError
 from upright.base.untrusted_text import on_one_line
+from upright.engines import ENGINES
 from upright.serving.endpoint.address import without_credentials
 from upright.serving.endpoint.streaming import Assembly
 
@@ -164,6 +165,11 @@ class Endpoint:
                 return response.status_code == 200
         except httpx2.HTTPError:
             return False
+
+    @property
+    def names_what_is_loaded(self) -> bool:
+        """Whether the model's name is an engine's own for whatever it loaded: what it lists is what it could load."""
+        return any(self.model == engine.http.only_name for engine in ENGINES.values())
 
     def models(self) -> list[str]:
         """The names that the server says it serves."""

@@ -65,6 +65,9 @@ def _memory(stand: ProofContext) -> Observation:
 
 def _name(stand: ProofContext) -> Observation:
     slot = Slot(NAME, "served name", "served name")
+    if stand.endpoint.names_what_is_loaded:
+        why = f"{stand.endpoint.model} is its name for what it loaded; it lists what it could load"
+        return observation_of(stand, slot, "skipped", why)
     try:
         names = stand.endpoint.models()
     except EndpointError as error:
