@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import permutations
 from statistics import NormalDist
 from typing import Literal
 
@@ -246,6 +247,30 @@ class Transfer:
         yield from (SpeedMiss(miss(cell, constants), cell.source) for cell in known if not self.near(cell))
 
 
+@dataclass(frozen=True)
+class MachineTransfer(Transfer):
+    """Two who measured one model in one format on one GPU, the one predicted by the other: two machines of a kind.
+
+    How they measured and which version they ran differs too, so that it is not less than two machines differ by.
+    """
+
+    def errors(self) -> Errors | None:
+        return errors(self.misses(), self.how)
+
+    def beyond(self) -> float | None:
+        squares = _by_source(self.misses())
+        return round(_reach(sum(squares.values()) / len(squares)), 3)
+
+    def _misses(self, row: SpeedRow) -> Iterator[SpeedMiss]:
+        kinds: dict[str, dict[str, list[float]]] = {}
+        for missed in home_misses(row):
+            publisher, _, measured = missed.source.partition(" ")
+            kinds.setdefault(measured, {}).setdefault(publisher, []).append(missed.log)
+        for measured, publishers in kinds.items():
+            means = [sum(logs) / len(logs) for logs in publishers.values()]
+            yield from (SpeedMiss(math.expm1(one - other), measured) for one, other in permutations(means, 2))
+
+
 def beyond(far: Sequence[SpeedMiss], near: Sequence[SpeedMiss]) -> float:
     """What a step adds to a band at home, as a factor: 1 if predictions across it are no worse.
 
@@ -254,7 +279,11 @@ def beyond(far: Sequence[SpeedMiss], near: Sequence[SpeedMiss]) -> float:
     away, at_home = _by_source(far), _by_source(near)
     usual = sum(at_home.values()) / len(at_home)
     added = sum(square - at_home.get(source, usual) for source, square in away.items()) / len(away)
-    return math.exp(NormalDist().inv_cdf(1 - OUTSIDE / 2) * math.sqrt(max(0.0, added)))
+    return _reach(added)
+
+
+def _reach(square: float) -> float:
+    return math.exp(NormalDist().inv_cdf(1 - OUTSIDE / 2) * math.sqrt(max(0.0, square)))
 
 
 def _by_source(misses: Sequence[SpeedMiss]) -> dict[str, float]:
@@ -312,4 +341,6 @@ TRANSFERS = (
     Transfer("context", "prompt", "prompts longer than were fitted",
              f"fitted on at most {SHORT_CONTEXT} tokens, tested above",
              near=lambda cell: cell.load.context_tokens <= SHORT_CONTEXT),
+    MachineTransfer("machine", "decode", "another machine of the kind that was measured",
+                    "two publishers of one model on one GPU, each by the other"),
 )  # fmt: skip

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from upright.evidence.share.checks import Verification
     from upright.evidence.share.making_statements import SharedStatement
+    from upright.evidence.share.sending import SentParcel
     from upright.evidence.share.statement import Headline
 
 _MARK = {"holds": "ok", "broken": "NO", "unknown": "?"}
@@ -38,7 +39,7 @@ def verification_page(console: Console, verification: Verification) -> None:
         print_wrapped(console, "unsigned: nobody stands for it", 2)
 
 
-def shared_page(console: Console, shared: SharedStatement) -> None:
+def shared_page(console: Console, shared: SharedStatement, *, sends: bool = False) -> None:
     from upright.base.units import format_size
 
     predicate = shared.statement.predicate
@@ -54,7 +55,16 @@ def shared_page(console: Console, shared: SharedStatement) -> None:
     print_wrapped(
         console, f"signed: {shared.signature}" if shared.signature else "unsigned: --sign KEY says who claims it", 2
     )
-    print_wrapped(console, "nothing was sent: put it where others can fetch it, and a pointer to it into an index", 2)
+    if not sends:
+        print_wrapped(console, "nothing was sent: --send does, after asking", 2)
+
+
+def sent_page(console: Console, sent: SentParcel) -> None:
+    print_wrapped(console, f"sent to {sent.address} as {sent.branch}")
+    for line in sent.answer:
+        print_wrapped(console, line, 2)
+    opened = f"pull request: {sent.pull_request}" if sent.pull_request else "open a pull request of that branch there"
+    print_wrapped(console, opened, 2)
 
 
 def _headline(headline: Headline) -> str:

@@ -89,7 +89,7 @@ class _Counted:
     def add(self, opened: OpenedBundle) -> None:
         self.signers.add(opened.verification.signed_by)
         self.boxes.add(opened.statement.predicate.box.box_id)
-        self.clocks |= _clocks(opened)
+        self.clocks |= request_clocks(opened)
 
 
 def count_repeats(
@@ -114,7 +114,7 @@ def count_repeats(
     return Repetition(known, unverified, tuple(looks))
 
 
-def _clocks(opened: OpenedBundle) -> set[Clocks]:
+def request_clocks(opened: OpenedBundle) -> set[Clocks]:
     """How long each request of a cell took, in microseconds: no two runs have the same."""
     return {
         tuple(zip(_spans(kept.first_us, kept.sent_us), _spans(kept.ended_us, kept.sent_us), strict=True))
@@ -146,7 +146,7 @@ def _why_not(claim: OpenedBundle, repeat: OpenedBundle, counted: _Counted) -> It
         yield "it is of another model"
     if (theirs.engine.name, theirs.engine.version) != (ours.engine.name, ours.engine.version):
         yield "it is of another engine"
-    if not counted.clocks.isdisjoint(_clocks(repeat)):
+    if not counted.clocks.isdisjoint(request_clocks(repeat)):
         yield "its samples are a copy"
     cells = compared_cells(claim.benchmarks, repeat.benchmarks)
     if not cells:

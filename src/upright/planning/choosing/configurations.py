@@ -245,7 +245,7 @@ def _on_ranks(box: Box, wanted: _Wanted, ranks: Ranks, share: GpuShare) -> Itera
         if goal.memory_fraction is None:
             fraction, why = rules.fraction(fraction, why)
         # Without a run of DCP on such a build, it is used only as far as the goal needs: it is a tuning step else.
-        row = speed_constants(box, engine, version, spread.ranks, goal.image)
+        row = speed_constants(box, engine, version, spread.ranks, goal.image, model)
         for_speed = row is not None and row.row.sharing_measured and row.row.basis == "measured"
         for parallel in layout:
             done = plan_on_ranks(

@@ -47,7 +47,7 @@ def planned_service(plan: Plan, model: Model, box: Box) -> PlannedService:
     box = plan.box_in_use(box)
     alone = expected_speed(plan.model_copy(update={"goal": plan.goal.model_copy(update={"users": 1})}), model, box)
     ranks = plan.parallel.ranks
-    chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
+    chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image, model)
     case = speed_case(plan, model, with_assumed_bandwidth(box), chosen.row) if chosen else None
     if isinstance(alone, Unknown) or chosen is None or case is None:
         reason = alone.why if isinstance(alone, Unknown) else "no constants"

@@ -32,6 +32,8 @@ FEWEST = _TOLD[0][0]
 PARTS = 6
 _FILLED = 0.875
 _EACH_TOKEN = 0.95
+_ONE_READ_SECONDS = 5e-5
+"""Between two tokens that came with one read of the socket: no engine's step."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
         ),
         held_out=errors(
             [SpeedMiss(off, sample.id) for sample, off in misses],
-            f"a part of your measurements in {PARTS} left out in turn",
+            f"a part of these measurements in {PARTS} left out in turn",
         ),
     )
 
@@ -116,7 +118,7 @@ def calibrate(samples: Sequence[Sample], start: SpeedRow) -> Calibration:
 def deployment_case(plan: Plan, model: Model, box: Box) -> SpeedCase:
     """What is counted of a deployment, by the row to start from."""
     box = plan.box_in_use(box)
-    chosen = speed_constants(box, plan.engine, plan.engine_version, plan.parallel.ranks, plan.goal.image)
+    chosen = speed_constants(box, plan.engine, plan.engine_version, plan.parallel.ranks, plan.goal.image, model)
     case = speed_case(plan, model, box, chosen.row) if chosen else None
     if chosen is None or case is None:
         raise UprightError(
@@ -156,7 +158,7 @@ def cell_samples(
 def _token_by_token(cell: Cell) -> bool:
     """Then the median gap is a step without the prompts that others bring, which the mean has in it."""
     gaps, answers = cell.itl_seconds, cell.output_tokens
-    if gaps is None or answers is None or gaps.p50 <= 0:
+    if gaps is None or answers is None or gaps.p50 <= _ONE_READ_SECONDS:
         return False
     return gaps.count >= _EACH_TOKEN * answers.count * (answers.mean - 1)
 
@@ -189,6 +191,7 @@ def own_row(
     return start.model_copy(
         update={
             "id": name,
+            "machine": None,
             "capability": f"=={capability}" if capability else start.capability,
             "constants": Constants(**rounded),
             "fitted_on": (),

@@ -21,7 +21,7 @@ from upright.planning.speed.decode import Amount, DecodeStep, compute_bound, dec
 from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
 from upright.planning.speed.prefill import CHUNK_TOKENS, prefill_amounts, prefill_interference
 from upright.planning.speed.prefill_reach import PromptPrice, prompt_price
-from upright.planning.speed.rows import ChosenRow, choose_row, interconnect_of
+from upright.planning.speed.rows import AskedOf, ChosenRow, choose_row, interconnect_of, machine_of
 from upright.planning.speed.speed_band import (
     WIDEST,
     RateBand,
@@ -125,7 +125,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     ranks = plan.parallel.ranks
     if plan.parallel.data > 1:
         return Unknown("replicas of attention that share experts were not measured; upright bench measures it")
-    chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image)
+    chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image, model)
     if chosen is None or not chosen.at_home:
         gpu = box.gpus[0].name if box.gpus else "this CPU"
         return Unknown(
@@ -232,11 +232,14 @@ def _turns(case: SpeedCase, rates: _Rates, price: PromptPrice, decode: Basis) ->
     return tuple(each for each in found if each is not None)
 
 
-def speed_constants(box: Box, engine: str, version: str | None, ranks: int, image: str | None) -> ChosenRow | None:
+def speed_constants(
+    box: Box, engine: str, version: str | None, ranks: int, image: str | None, model: Model
+) -> ChosenRow | None:
     """The row for these GPUs and the wires between them; of several kinds that of the one whose layers take longest."""
     capabilities = dict.fromkeys(gpu.compute_capability for gpu in box.gpus if gpu.compute_capability)
     wires, patches = interconnect_of(box, ranks), image_patches(image)
-    found = [choose_row(engine, version, capability, wires, patches) for capability in capabilities or [None]]
+    asked = AskedOf(machine_of(box), shape_name(model.architecture), expert_format(model))
+    found = [choose_row(engine, version, capability, wires, patches, asked) for capability in capabilities or [None]]
     return max(
         (row for row in found if row), key=lambda row: (not row.at_home, row.row.constants.layer_us), default=None
     )
@@ -385,11 +388,13 @@ STEP_WORDS: dict[str, str] = {
     "version": "another engine version",
     "users": "a higher concurrency",
     "context": "a longer context",
+    "machine": "another machine of the kind",
 }
 
 
 def _basis(chosen: ChosenRow, factors: RateBand) -> Basis:
-    return "derived" if factors.steps else chosen.row.basis
+    """What was measured on a machine is read for all of its kind, as what was published is."""
+    return "derived" if set(factors.steps) - {"machine"} else chosen.row.basis
 
 
 def _why(chosen: ChosenRow, load: SpeedQuery, factors: RateBand, plan: Plan) -> str:

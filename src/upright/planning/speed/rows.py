@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -47,8 +48,33 @@ def _common(capability: str | None) -> bool:
     return capability is None or capability[:1].isdigit()
 
 
+class AskedOf(NamedTuple):
+    """Which machine and which model: a row of one kind of machine holds for these alone."""
+
+    machine: str
+    shape: str
+    expert_format: str
+
+    def held_by(self, row: SpeedRow) -> bool:
+        home = row.home
+        fitted = home is not None and self.shape in home.shapes and self.expert_format in home.formats
+        return fitted and row.machine == self.machine
+
+
+def machine_of(box: Box) -> str:
+    """`8x rtx-pro-6000-server`, or the processor and its cores: boxes that are named alike are alike."""
+    if not box.gpus:
+        return f"{box.cpu.name}, {box.cpu.cores or '?'} cores"
+    return " + ".join(f"{count}x {name}" for name, count in Counter(gpu.row or gpu.name for gpu in box.gpus).items())
+
+
 def choose_row(
-    engine: str, version: str | None, capability: str | None, on: Interconnect, patches: Collection[str] = ()
+    engine: str,
+    version: str | None,
+    capability: str | None,
+    on: Interconnect,
+    patches: Collection[str] = (),
+    asked: AskedOf | None = None,
 ) -> ChosenRow | None:
     """A person's own row before ours, the particular before the general; None if the engine has no row at all."""
     ranked = []
@@ -58,6 +84,8 @@ def choose_row(
             continue
         if not versions.in_range(version or _NEWEST, row.versions):
             continue
+        if row.machine is not None and (asked is None or not asked.held_by(row)):
+            continue
         here = versions.in_range(capability or NO_GPU, row.capability) if row.capability != "*" else _common(capability)
         wired = on == "one" or on in row.wires
         rank = (
@@ -65,6 +93,7 @@ def choose_row(
             wired,
             here,
             row.owner == "user",
+            row.machine is not None,
             row.capability != "*",
             len(row.patches),
             row.versions != "*",

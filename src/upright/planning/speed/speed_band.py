@@ -82,6 +82,8 @@ def rate_band(row: SpeedRow, load: SpeedQuery, of: Literal["decode", "prompt"] =
     if of == "decode" and load.on_gpus and row.gpu_errors is not None:
         at_home = row.gpu_errors
     steps = steps_away(row, load)
+    if of == "prompt":  # a machine's bundle tells of decode: its prompts are priced as any other's
+        steps = tuple(step for step in steps if step != "machine")
     added = [_beyond(step, of, row) for step in steps]
     if at_home is None or None in added:
         return None
@@ -93,6 +95,8 @@ def rate_band(row: SpeedRow, load: SpeedQuery, of: Literal["decode", "prompt"] =
 def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
     home = row.home
     assert home is not None
+    if row.machine is not None:
+        yield "machine"
     if home.shapes and load.shape not in home.shapes:
         yield "model"
     if home.formats and load.expert_format not in home.formats:

@@ -132,7 +132,7 @@ class Errors(Part):
     """What was left out."""
 
 
-Step = Literal["model", "format", "gpu", "version", "users", "context"]
+Step = Literal["model", "format", "gpu", "version", "users", "context", "machine"]
 """One way in which a plan can differ from what a row of constants was fitted on."""
 
 
@@ -219,6 +219,8 @@ class SpeedRow(Row):
     """Wires that it holds for."""
     patches: tuple[str, ...] = ()
     """Only for images that carry all of these; upstream otherwise."""
+    machine: str | None = None
+    """Only on boxes of this kind, of which a shared bundle was admitted, and for what it measured; None for any."""
     kernels: Kernels = Field(default_factory=Kernels)
     """How the engine's kernels cut the work."""
     constants: Constants
