@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan
 from upright.planning.requests.calibration import BenchmarkedDeployment, calibrate_runs, runs_of_deployments
 from upright.planning.speed.calibration import CellSample, cell_samples
+from upright.planning.speed.fitting import predict
 from upright.planning.speed.predict import speed_query
 from upright.planning.speed.rows import machine_of
 from upright.planning.speed.speed_band import rate_band
@@ -185,27 +185,34 @@ def machine_constants(bundle: Admissible) -> SpeedRow | str:
     if calibration.refusal:
         return calibration.refusal
     row = row.model_copy(update={"machine": machine_of(box)})
-    if not _narrower(row, measured.start, bundle):
+    if not _tells_more(row, measured.start, bundle):
         return "with the error between two machines of a kind, plans for it would have no narrower band"
     counted = f"{len(bundles)} shared bundle{'s' * (len(bundles) > 1)}"
     return row.model_copy(
         update={
             "id": constants_file(bundle).stem,
+            "fits": (),
+            "prompt_fits": (),
+            "unseen": (),
             "why": f"fitted on {calibration.rows} loads of {counted}: {', '.join(calibration.fitted)}; the rest as in "
             f"speeds/{measured.start.id}",
         }
     )
 
 
-def _narrower(row: SpeedRow, general: SpeedRow, bundle: Admissible) -> bool:
-    """Whether it says more than the constants of every such engine, at each load that was measured."""
+def _tells_more(row: SpeedRow, general: SpeedRow, bundle: Admissible) -> bool:
+    """Narrower than the constants of every such engine at each load, or these missed what was measured at one."""
     model, plan, box = bundle.of
-    widths: list[tuple[float, float]] = []
+    narrower, missed = [], []
     for sample in cell_samples(bundle.deployment.cells, plan, model, box)[1]:
         wish = plan.goal.model_copy(update={"users": sample.batch})
         load = speed_query(plan.model_copy(update={"goal": wish, "context_tokens": int(sample.context)}), model, box)
         own, others = rate_band(row, load), rate_band(general, load)
         if own is None or not own.known:
             return False
-        widths.append((own.high / own.low, others.high / others.low if others and others.known else math.inf))
-    return all(own < others for own, others in widths)
+        if others is None or not others.known:
+            continue
+        narrower.append(own.high / own.low < others.high / others.low)
+        seen = sample.tokens_per_second / predict(sample, general.constants)
+        missed.append(not others.low <= seen <= others.high)
+    return all(narrower) or any(missed)

@@ -134,6 +134,9 @@ def test_a_bench_comes_home_and_narrows_the_plan(
         assert speed["basis"] == "measured"
         assert speed["row"].startswith("llama.cpp-")
         assert speed["full"]["high"] / speed["full"]["low"] <= WIDEST
-    widths = [speed["full"]["high"] / speed["full"]["low"] for speed in (before, after)]
-    print(f"\nband of one user {widths[0]:.2f}, then {widths[1]:.2f}; of two users not known, then {two['full']}")
-    assert widths[1] < widths[0]
+    rates = [speed["full"] for speed in (before, after)]
+    print(f"\none user {rates[0]}, then {rates[1]}; two users not known, then {two['full']}")
+    narrower = rates[1]["high"] / rates[1]["low"] < rates[0]["high"] / rates[0]["low"]
+    assert narrower or rates[1]["best"] < rates[0]["low"], (
+        "or it corrects a band that what was measured lies outside of"
+    )
