@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from upright.serving.connect.client_settings import ClientSettings
 from upright.serving.connect.served_model import KEY_VARIABLE, PROVIDER, ServedModel, make_settings, shell_settings
@@ -69,14 +70,17 @@ def _opencode(served: ServedModel) -> ClientSettings:
 
 
 def _aider(served: ServedModel) -> ClientSettings:
+    address, host = served.address("openai"), urlsplit(served.base_url).hostname
+    # Guard: a repository's .env and .aider.conf.yml are laid over the environment; these words are laid over them.
+    sent_here = ("--set-env", f"OPENAI_BASE_URL={address}", "--set-env", f"NO_PROXY={host}")
     return shell_settings(
         served,
         "aider",
         "openai",
-        {"OPENAI_API_BASE": served.address("openai")},
+        {"OPENAI_API_BASE": address},
         "OPENAI_API_KEY",
         program="aider",
-        arguments=("--model", f"openai/{served.model}", "--no-show-model-warnings"),
+        arguments=("--model", f"openai/{served.model}", "--no-show-model-warnings", *sent_here),
         source="https://aider.chat/docs/llms/openai-compat.html; run with aider 0.86.2",
     )
 

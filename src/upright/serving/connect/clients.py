@@ -69,6 +69,11 @@ def _deaf() -> str:
     return ", ".join(engine.title for engine in ENGINES.values() if engine.http.reads_x_api_key is False)
 
 
+_LEADS_ELSEWHERE = (
+    "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "HTTP_PROXY", "HTTPS_PROXY",
+)  # fmt: skip
+
+
 def _claude_code(served: ServedModel) -> ClientSettings:
     environment = {
         "ANTHROPIC_BASE_URL": served.base_url,
@@ -85,6 +90,9 @@ def _claude_code(served: ServedModel) -> ClientSettings:
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(served.output_tokens),
         "API_TIMEOUT_MS": str(_TIMEOUT_MS),
     }
+    # Guard: a repository's own settings are laid over the environment, and could send the key and the person's code
+    # elsewhere; what the command line says is laid over them.
+    sent_here = {"ANTHROPIC_BASE_URL": served.base_url, **dict.fromkeys(_LEADS_ELSEWHERE, "")}
     return shell_settings(
         served,
         "claude-code",
@@ -92,6 +100,7 @@ def _claude_code(served: ServedModel) -> ClientSettings:
         environment,
         "ANTHROPIC_AUTH_TOKEN",
         program="claude",
+        arguments=("--settings", json.dumps({"env": sent_here}, separators=(",", ":"))),
         file=".claude/settings.local.json",
         # The helper's answer is sent as `Authorization: Bearer` too, so that the file holds no key.
         settings={"env": environment, "apiKeyHelper": f"cat {shlex.quote(served.key_file)}"},
