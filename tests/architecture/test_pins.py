@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tests.conftest import ROOT
 
@@ -45,6 +47,29 @@ def test_what_the_project_wants_is_pinned_and_fits():
         for wanted in group:
             need = Requirement(wanted)
             assert need.specifier.contains(everything[_normal(need.name)][0], prereleases=True), wanted
+
+
+def affected(advisories: list[dict[str, str]], pinned: dict[str, Version]) -> list[str]:
+    """Advisories in whose range a pin lies."""
+    return [
+        f"{row['package']} {pinned[row['package']]}: {row['id']}, fixed in {row['fixed'] or 'no release'}"
+        for row in advisories
+        if row["package"] in pinned
+        and Version(row["introduced"]) <= pinned[row["package"]]
+        and (not row["fixed"] or pinned[row["package"]] < Version(row["fixed"]))
+    ]
+
+
+def test_no_pin_has_an_advisory():
+    """Of those that were known when `scripts/record-dependency-advisories` last ran."""
+    with (ROOT / "tests/recordings/dependency-advisories.csv").open(encoding="utf-8", newline="") as file:
+        advisories = list(csv.DictReader(file))
+    pinned = {name: Version(version) for name, (version, _) in pins("constraints.txt").items()}
+    assert len({row["id"] for row in advisories}) > 50
+    assert affected(advisories, pinned) == []
+    assert affected(advisories, {**pinned, "jinja2": Version("2.11.2")}) == [
+        "jinja2 2.11.2: PYSEC-2021-66, fixed in 2.11.3"
+    ], "an older one is found"
 
 
 def _bill(*words: str) -> subprocess.CompletedProcess[str]:
