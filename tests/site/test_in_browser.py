@@ -141,3 +141,54 @@ def test_a_link_gives_the_same_answer_and_an_older_one_says_what_changed(page: P
     )
     told = page.run("document.getElementById('older').textContent")
     assert "It said then: fits, gpt-oss-120b, 1.0 tok/s, 1 tokens. Now: " in told
+
+
+def test_a_link_with_a_bad_value_says_so_and_plans_the_rest(page: Page):
+    arrive(page, "view=plan&model=gpt-oss-120b&box=2x-rtx-5090&users=abc&context_tokens=-3&ram=x&use=foo")
+    said = page.run("document.getElementById('misread').textContent")
+    assert [word for word in ("users=abc", "context_tokens=-3", "ram=x", "use=foo") if word not in said] == []
+    assert page.run("document.getElementById('users-shown').value") == "1"
+    arrive(page, "view=plan&model=gpt-oss-120b&box=2x-rtx-5090")
+    assert page.run("document.getElementById('misread').hidden")
+
+
+@pytest.mark.parametrize("words", ["", "&context_tokens=100000&users=5", "&users=64"])
+def test_the_sliders_say_what_the_headline_says(page: Page, words: str):
+    arrive(page, f"view=plan&model=gpt-oss-120b&box={BOX}{words}")
+    tile, slider = "document.querySelector('.tile .big')", "document.getElementById('context-shown').value"
+    assert page.run(f"{tile} === null || {tile}.textContent.split(' ')[0].split('×')[0] + ' tokens' === {slider}")
+    wanted = dict(pair.split("=") for pair in words.split("&") if pair).get("users", "1")
+    assert page.run("document.getElementById('users-shown').value") == wanted
+    assert page.run("[...document.querySelectorAll('#kv option')].filter((one) => one.text === 'auto').length") == 1
+
+
+def test_on_a_phone_the_answer_comes_first(page: Page):
+    page.size(390, 900)
+    arrive(page, f"view=plan&model=gpt-oss-120b&box={BOX}")
+    tops = "['.about', 'h1', '#asked'].map((one) => document.querySelector(one).getBoundingClientRect().top)"
+    found = page.run(tops)
+    assert found == sorted(found)
+    assert found[1] < 450, "without scrolling"
+    page.run("document.getElementById('to-form').click()")
+    assert page.run("document.getElementById('asked').getBoundingClientRect().top") < 100
+    assert "model=gpt-oss-120b" in page.run("location.hash"), "and the question stays"
+
+
+def test_while_recommend_thinks_it_says_how_far_it_is_and_nothing_is_too_pale(page: Page):
+    page.size(1280, 900)
+    arrive(page, f"view=plan&model=gpt-oss-120b&box={BOX}")
+    page.run("history.pushState(null, '', '#view=recommend&box=2x-rtx-5090')")
+    page.run("window.dispatchEvent(new PopStateEvent('popstate'))")
+    page.until("document.getElementById('thinking').textContent.includes('models looked at')")
+    assert page.run("document.querySelector('#shown h1') === null"), "what was planned before is no answer to this"
+    assert page.run("getComputedStyle(document.getElementById('shown')).opacity") == "1"
+    page.settled()
+    assert page.run("document.getElementById('thinking').hidden")
+    marked = page.run("[...document.querySelectorAll('td.number')].some((cell) => cell.textContent.endsWith('*'))")
+    assert marked is page.run('document.body.textContent.includes("its maker\'s own figure, which counts less.")')
+
+
+def arrive(page: Page, words: str) -> None:
+    page.run(f"history.pushState(null, '', '#{words}')")
+    page.run("window.dispatchEvent(new PopStateEvent('popstate'))")
+    page.settled()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from upright import __version__
-from upright.app.site.page_answers import plan_answer
+from upright.app.site.page_answers import answer, plan_answer
 from upright.base.units import GIB
 from upright.engines import ENGINES
 from upright.facts import catalog
@@ -85,11 +85,16 @@ def first_answers(first: First, told: Callable[[str], None]) -> Iterator[tuple[s
         yield model, box, first_answer(model, box)
 
 
+def recommended(box: str) -> str:
+    """The answer to what Recommend asks of a box as it is, which the page's own planner thinks of for seconds."""
+    return answer(json.dumps({"ask": "recommend", "box": box}))
+
+
 def first_answer(model: str, box: str) -> str:
     """As JSON, as short as it can be written."""
     planned = plan_request(PlanRequest(artifact_choice_for(model), box_record(box)))
-    answer = plan_answer(planned, planned.plans[:1], (model, "--box", box))
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    best = plan_answer(planned, planned.plans[:1], (model, "--box", box))
+    return json.dumps(best, ensure_ascii=False, separators=(",", ":"))
 
 
 def _model(row: Any) -> dict[str, Any]:

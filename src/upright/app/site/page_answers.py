@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import lru_cache, singledispatch
 from typing import Any
 
@@ -50,10 +51,15 @@ _WIDTH, _WIDE = 58, 96
 _PORT = 8000
 _LONGEST_FAULT = 2000
 _QUESTION: TypeAdapter[Question] = TypeAdapter(Question)
+_TELL: ContextVar[Callable[[str], object]] = ContextVar("_TELL")
 
 
-def answer(message: str) -> str:
-    """JSON in, JSON out; what cannot be answered is an answer too, with what would be right."""
+def answer(message: str, tell: Callable[[str], object] = lambda _: None) -> str:
+    """JSON in, JSON out; what cannot be answered is an answer too, with what would be right.
+
+    `tell` hears in words how far an answer is that takes seconds.
+    """
+    asking = _TELL.set(tell)
     try:
         return json.dumps(_answer(_QUESTION.validate_json(message)), ensure_ascii=False)
     except UprightError as error:
@@ -62,6 +68,8 @@ def answer(message: str) -> str:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"][1:]))
         refusal = {"message": on_one_line(f"{where}: {fault['msg']}", _LONGEST_FAULT), "hint": None}
+    finally:
+        _TELL.reset(asking)
     return json.dumps({"error": refusal}, ensure_ascii=False)
 
 
@@ -119,7 +127,10 @@ def _recommend(question: RecommendQuestion) -> Answer:
     from upright.app.pages.recommend_page import recommend_page
     from upright.planning.requests.library import recommend
 
-    recommendation = recommend(*_box(question, question.goal))
+    tell = _TELL.get()
+    recommendation = recommend(
+        *_box(question, question.goal), tell=lambda count: tell(f"{count} models looked at, best first")
+    )
     return {
         "record": recommendation.to_dict(),
         "words": uncoloured(recommend_page(recommendation, _WIDE)),

@@ -21,7 +21,7 @@ from typing import Any
 
 from upright import __version__
 from upright.app.site.evidence_pages import EVIDENCE, evidence_files
-from upright.app.site.first_answers import First, catalogue_version, choices, first_answers
+from upright.app.site.first_answers import First, catalogue_version, choices, first_answers, first_boxes, recommended
 from upright.app.site.link_previews import CARDS, card_files
 from upright.base.bounds.bounded_json import parse_json
 from upright.base.bounds.files import file_bytes
@@ -90,6 +90,9 @@ def publish(
     for name, content in evidence_files(POLICY):
         _write(folder, name, content)
     count = 0
+    for box in first_boxes(first):
+        told(f"first answers: what to run on {box}")
+        _write(folder, f"first/recommend/{box}.json", recommended(box).encode())
     for model, box, answer in first_answers(first, told):
         _write(folder, f"first/{model}/{box}.json", answer.encode())
         for name, content in card_files(model, box, parse_json(answer), POLICY, address):

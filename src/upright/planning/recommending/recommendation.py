@@ -7,7 +7,7 @@ not have come before. Bounds refuse what no plan could place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -60,15 +60,17 @@ def recommend(
     most: int | None = SHOWN,
     measured: Sequence[Residuals] = (),
     rows: Iterable[ModelRow] | None = None,
+    tell: Callable[[int], object] = lambda _: None,
 ) -> Recommendation:
-    """The `most` best models for the box, all that fit if None."""
+    """The `most` best models for the box, all that fit if None; `tell` hears how many were looked at."""
     goal = goal or Goal()
     standings = QualityScores()
     table = table_of(box, goal, measured=measured)
     tried = _Tried(goal, table)
     known = catalog.models() if rows is None else tuple(rows)
     every = [_Candidate(row, name, release, standings) for row in known for name, release in releases_of(row).items()]
-    for candidate in sorted(every, key=lambda one: one.quality, reverse=True):
+    for looked_at, candidate in enumerate(sorted(every, key=lambda one: one.quality, reverse=True)):
+        tell(looked_at)
         if most is not None and sum(found.way.flawless for found in tried.found) >= most:
             break
         tried.look_at(candidate)

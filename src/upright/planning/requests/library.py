@@ -6,7 +6,7 @@ No terminal, no disk and no network: a name is a name of the catalogue, anything
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -85,15 +85,16 @@ def recommend(
     *,
     most: int | None = recommendation.SHOWN,
     measured: Sequence[Residuals] = (),
+    tell: Callable[[int], object] = lambda _: None,
     **wishes: Any,
 ) -> Recommendation:
     """The best models of the catalogue for the box, ranked by published quality and by what holds.
 
     `most` of them, or all that fit if None. `wishes` are fields of `Goal` (`context_tokens=131_072, users=2`), laid
-    over `goal` where both are given.
+    over `goal` where both are given. `tell` hears how many models were looked at, before each.
     """
     machine, goal = on_boxes(box, goal_with(goal, wishes))
-    return recommendation.recommend(machine, goal, most=most, measured=measured)
+    return recommendation.recommend(machine, goal, most=most, measured=measured, tell=tell)
 
 
 def artifact_choice_for(model: str | Model) -> ArtifactChoice:

@@ -24,6 +24,7 @@ function heard(message) {
     status.textContent = `Loading ${message.step}`;
     status.dataset.steps = `${status.dataset.steps ?? ""}${message.seconds.toFixed(1)} s ${message.step}; `;
   }
+  if (message.kind === "thinking") think(message.words);
   if (message.kind === "failed") status.textContent = `The planner did not start: ${message.why}`;
   if (message.kind === "ready") {
     status.textContent = "Ready, in this page";
@@ -32,6 +33,14 @@ function heard(message) {
     answer();
     navigator.serviceWorker?.register("offline.js").catch(() => {});
   }
+}
+
+let drawn = null;
+let since = 0;
+// How far an answer is that takes seconds; what stood here of another view goes at once.
+function think(words) {
+  $("thinking").hidden = shown.getAttribute("aria-busy") !== "true";
+  $("thinking").textContent = `Thinking: ${words}, ${Math.round((performance.now() - since) / 1000)} s so far`;
 }
 
 const acts = {
@@ -72,20 +81,22 @@ const shared = () => (state.view === "plan" && usual() ? `card/${state.model}/${
 
 // What was planned when the page was built is shown at once, and again by the worker when it is there.
 async function first() {
-  if (!["plan", "evidence"].includes(state.view) || !usual()) return null;
-  const response = await fetch(`first/${state.model}/${state.box}.json`).catch(() => null);
+  if (!["plan", "evidence", "recommend"].includes(state.view) || !usual()) return null;
+  const response = await fetch(`first/${state.view === "recommend" ? state.view : state.model}/${state.box}.json`).catch(() => null);
   return response?.ok ? response.json() : null;
 }
 
 let turn = 0;
 async function answer() {
   const mine = ++turn;
+  since = performance.now();
+  if (drawn !== state.view) shown.replaceChildren();
   shown.setAttribute("aria-busy", "true");
   const wanted = question();
   if (!wanted) return show(diagnoseForm());
   if (state.view === "compare" && !state.columns.length) return show(compareForm(), el("p", { class: "weak" }, "Add a column: the model and box that are chosen, or any other."));
   if (state.view === "evidence") await gathered();
-  const early = planner.ready ? null : await first();
+  const early = planner.ready && state.view !== "recommend" ? null : await first();
   if (mine !== turn) return;
   if (early) present(early);
   else if (!planner.ready) waiting();
@@ -135,6 +146,7 @@ function present(reply) {
   if (reply.error) return show(forms?.(), refusal(reply.error));
   if (state.view === "plan") {
     tell(reply);
+    headline(reply.record.plans[0]);
     curves = reply.record.plans[0].fits ? curvesOf(reply.record.plans[0]) : null;
   }
   return show(forms?.(), views[state.view](reply, acts, curves));
@@ -143,6 +155,15 @@ function present(reply) {
 function show(...children) {
   shown.replaceChildren(...children.filter(Boolean));
   shown.setAttribute("aria-busy", "false");
+  $("thinking").hidden = true;
+  drawn = state.view;
+}
+
+// The sliders say what was planned: where nothing was asked, what the planner chose.
+function headline(plan) {
+  $("context").value = nearest(CONTEXTS, plan.context_tokens);
+  $("context-shown").value = `${short(plan.context_tokens)} tokens`;
+  $("users-shown").value = plan.goal.users;
 }
 
 // A link of an older catalogue says what has changed since.
@@ -182,7 +203,7 @@ function fill() {
   $("context-shown").value = state.goal.context_tokens ? `${short(context)} tokens` : "64k tokens";
   $("users").value = nearest(USERS, state.goal.users ?? 1);
   $("users-shown").value = state.goal.users ?? 1;
-  named($("kv"), state.goal.kv_dtype ?? "", state.goal.kv_dtype);
+  named($("kv"), state.goal.kv_dtype ?? "auto", state.goal.kv_dtype);
   named($("engine"), state.goal.engine ?? "", state.goal.engine);
   $("use").value = state.goal.use ?? USES[0];
   $("fraction").value = state.goal.memory_fraction ?? 0.69;
@@ -227,7 +248,7 @@ function listen() {
     $("fraction-shown").value = share ?? "default";
     soon(() => wish("memory_fraction", share));
   };
-  for (const [id, field] of [["kv", "kv_dtype"], ["engine", "engine"]]) $(id).onchange = ({ target }) => wish(field, target.value || null);
+  for (const [id, field] of [["kv", "kv_dtype"], ["engine", "engine"]]) $(id).onchange = ({ target }) => wish(field, target.value === "auto" ? null : target.value || null);
   $("use").onchange = ({ target }) => wish("use", target.value === USES[0] ? null : target.value);
   $("reset").onclick = () => go({ ...state, goal: {} });
   $("use-config").onclick = () => own("config.json", new Blob([$("config").value]));
@@ -237,6 +258,8 @@ function listen() {
     target.textContent = "Copied";
     setTimeout(() => { target.textContent = "Copy a link to this answer"; }, 1500);
   };
+  $("to-form").onclick = () => $("asked").scrollIntoView();
+  document.querySelector(".skip").onclick = (event) => { event.preventDefault(); $("answer").focus(); };
   $("asked").onsubmit = (event) => event.preventDefault();
   window.addEventListener("popstate", arrive);
   window.addEventListener("dragover", (event) => event.preventDefault());
@@ -281,6 +304,8 @@ function compareForm() {
 
 function arrive() {
   state = fromLink(location.hash);
+  $("misread").hidden = !state.misread.length;
+  if (state.misread.length) $("misread").textContent = `The link says ${state.misread.join(", ")}, which is no setting here: left out.`;
   fill();
   answer();
 }
@@ -292,7 +317,7 @@ function offer() {
   $("model").append(...[...makers].map(([maker, models]) => el("optgroup", { label: maker }, models.map((model) => el("option", { value: model.id }, `${model.name} (${billions(model.parameters)})`)))));
   $("box").append(...choices.boxes.map((box) => el("option", { value: box.id }, box.name)), el("option", { value: BUILD }, "Build one: GPU and count"));
   $("gpu").append(...choices.gpus.map((gpu) => el("option", { value: gpu.id }, gpu.name)));
-  $("kv").append(el("option", { value: "" }, "auto"), ...choices.cache_types.map((type) => el("option", { value: type }, type)));
+  $("kv").append(...[...new Set(["auto", ...choices.cache_types])].map((type) => el("option", { value: type }, type)));
   $("engine").append(el("option", { value: "" }, "best"), ...choices.engines.map((engine) => el("option", { value: engine.id }, engine.title)));
   $("use").append(...USES.map((use) => el("option", { value: use }, use.replace("-", " "))));
   [$("context").max, $("users").max] = [CONTEXTS.length - 1, USERS.length - 1];

@@ -28,13 +28,19 @@ export function initial() {
 export function fromLink(hash) {
   const state = initial();
   const words = new URLSearchParams(hash.replace(/^#/, ""));
+  const misread = (name) => state.misread.push(`${name}=${words.get(name)}`);
+  state.misread = [];
   if (VIEWS.includes(words.get("view"))) state.view = words.get("view");
+  else if (words.get("view")) misread("view");
   state.model = words.get("model") || state.model;
   state.box = words.get("box") || state.box;
   state.ram = positive(words.get("ram"));
+  if (words.get("ram") && !state.ram) misread("ram");
   for (const [field, [, read]] of Object.entries(WISHES)) {
     const wish = words.get(field) === null ? null : read(words.get(field));
-    if (wish !== null && (read === String || Number.isFinite(wish))) state.goal[field] = wish;
+    if (wish === null) continue;
+    if (field === "use" ? USES.includes(wish) : read === String || positive(wish)) state.goal[field] = wish;
+    else misread(field);
   }
   state.columns = words.getAll("column").slice(0, 4).map(toColumn).filter((column) => column.model && column.box);
   state.made = { catalogue: words.get("catalogue"), said: words.get("said") };

@@ -88,22 +88,29 @@ export function stacked(table) {
   return table;
 }
 
+// The build that was planned, as the command line calls it; a model has several.
+const planned = ({ artifact }) => artifact.split("/").pop().split(":")[0].replace(/-GGUF$/, "");
+
 export function recommendView(answer, acts) {
   const { record } = answer;
   const most = niceCeiling(Math.max(1, ...record.offers.map((offer) => offer.decode?.high ?? 0)));
+  const benchmarks = [...new Set(record.offers.map((offer) => offer.quality?.benchmark).filter(Boolean))];
+  const score = (quality) => `${quality.score.toFixed(1)}${quality.by === "maker" ? "*" : ""}`;
+  const makers = record.offers.some((offer) => offer.quality?.by === "maker");
   const rows = record.offers.map((offer) => el("tr", {},
-    el("td", {}, el("b", {}, offer.model), el("br"), el("span", { class: "weak" }, `${offer.quant}, ${size(offer.download_bytes)}, ${offer.engine}${offer.offloaded_layers ? `, experts of ${offer.offloaded_layers} layers in system RAM` : ""}`)),
-    el("td", { class: "number" }, offer.quality ? `${offer.quality.score}` : "–", el("br"), el("span", { class: "weak" }, offer.quality ? offer.quality.benchmark.replace(" Verified", "") : "no score")),
+    el("td", {}, el("b", {}, planned(offer)), el("br"), el("span", { class: "weak" }, `${offer.quant}, ${size(offer.download_bytes)}, ${offer.engine}${offer.offloaded_layers ? `, experts of ${offer.offloaded_layers} layers in system RAM` : ""}`)),
+    benchmarks.map((name) => el("td", { class: "number" }, offer.quality?.benchmark === name ? score(offer.quality) : "–")),
     el("td", { class: "number" }, rate(offer.decode), bandLine(offer.decode, most)),
     el("td", { class: "number" }, rate(offer.prompt)),
     el("td", { class: "number" }, short(offer.largest_context_tokens), el("br"), el("span", { class: "weak" }, `${offer.users_at_context} × ${short(offer.context_tokens)}`)),
     el("td", {}, CERTAINTY[offer.certainty]),
-    el("td", {}, el("button", { type: "button", class: "small", "aria-label": `Plan it: ${offer.model}`, onclick: () => acts.model(offer.source) }, "Plan it"))));
+    el("td", {}, el("button", { type: "button", class: "small", "aria-label": `Plan it: ${planned(offer)}`, onclick: () => acts.model(offer.source) }, "Plan it"))));
   const refused = record.refusals.map((other) => el("li", {}, el("b", {}, other.model), `: ${other.why}`));
   return el("div", { class: "plan wide" }, el("div", { class: "pictures" },
     el("div", { class: "headline" }, el("h1", {}, `For ${record.box}`), el("p", { class: "weak" }, record.why)),
-    rows.length ? el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Recommended models" }, stacked(el("table", {}, head("Model", "Quality", "Decode", "Prefill", "Context", "How certain", ""), el("tbody", {}, rows)))) : el("p", {}, "Nothing in the catalogue fits."),
-    record.run ? el("p", { class: "certainty" }, `Published on such a box: ${record.run.words}`) : null,
+    rows.length ? el("div", { class: "card scroll", tabindex: "0", role: "region", "aria-label": "Recommended models" }, stacked(el("table", {}, head("Model", ...benchmarks, "Decode", "Prefill", "Context", "How certain", ""), el("tbody", {}, rows)))) : el("p", {}, "Nothing in the catalogue fits."),
+    makers ? el("p", { class: "certainty" }, "* its maker's own figure, which counts less.") : null,
+    record.run ? el("p", { class: "certainty" }, `Published on such a box${record.run.same_model ? "" : ", of another model"}: ${record.run.words}`) : null,
     el("details", { class: "card" }, el("summary", {}, `Why not the others (${refused.length})`), el("ul", {}, refused))), spoken(answer));
 }
 

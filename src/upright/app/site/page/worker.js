@@ -1,7 +1,7 @@
 // The planner in a worker: Python and Upright's own rooms, loaded once. Messages in, answers out; no other traffic.
 //
 // in   {kind: "start", base, integrity}   {kind: "file", id, name, file}   {kind: "ask", id, question}
-// out  {kind: "progress", step, seconds}   {kind: "ready", seconds}   {kind: "answer", id, answer}   {kind: "failed", id, why}
+// out  {kind: "thinking", words}   {kind: "progress", step, seconds}   {kind: "ready", seconds}   {kind: "answer", id, answer}   {kind: "failed", id, why}
 
 const DROPPED = "/dropped"; // as in page_answers.py
 let integrity = {};
@@ -73,7 +73,7 @@ self.onmessage = async ({ data }) => {
     } else if (data.kind === "file") {
       postMessage({ kind: "answer", id: data.id, answer: { path: drop(data.name, data.file) } });
     } else {
-      postMessage({ kind: "answer", id: data.id, answer: JSON.parse(answer(JSON.stringify(data.question))) });
+      postMessage({ kind: "answer", id: data.id, answer: JSON.parse(answer(JSON.stringify(data.question), (words) => postMessage({ kind: "thinking", words }))) });
     }
   } catch (error) {
     postMessage({ kind: "failed", id: data.id ?? null, why: String(error?.message ?? error) });
