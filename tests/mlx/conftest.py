@@ -22,7 +22,7 @@ from tests.programs import made_by
 
 HERE = Path(__file__).parent
 ENGINE = ("--engine", "mlx")
-WORDS = (*ENGINE, "--context", "2k", "--users", "4")
+WORDS = (*ENGINE, "--context", "1k", "--users", "4")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -69,15 +69,17 @@ def mlx_model(mlx_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def mlx_bin(mlx_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for the PATH. Kernels are not compiled: g++ takes twenty seconds for the first answer's."""
     folder = tmp_path_factory.mktemp("bin")
+    (folder / "hf/hub").mkdir(parents=True)
+    ours = f"HF_HOME={folder}/hf HF_HUB_OFFLINE=1 MLX_DISABLE_COMPILE=1"
     for name in ("mlx_lm.server", "python3"):
-        (folder / name).write_text(f'#!/bin/sh\nMLX_DISABLE_COMPILE=1 exec "{mlx_python.parent / name}" "$@"\n')
+        (folder / name).write_text(f'#!/bin/sh\n{ours} exec "{mlx_python.parent / name}" "$@"\n')
         (folder / name).chmod(0o755)
     return folder
 
 
 @pytest.fixture(scope="session")
 def in_home(mlx_bin: Path) -> Callable[[Path], Upright]:
-    """A home -> the command as a person there would run it, with mlx-lm on the PATH and nothing in the hub's cache."""
+    """A home -> the command as a person there would run it, with mlx-lm on the PATH."""
 
     def runner(home: Path) -> Upright:
         def run(*args: str | Path, timeout: float = 300, **env: str) -> subprocess.CompletedProcess[str]:

@@ -70,7 +70,7 @@ class LaunchError(UprightError):
 
 
 class EndpointError(UprightError):
-    """`status` is the HTTP status of a refusal; None if there was no answer at all."""
+    """`status` is the HTTP status of a refusal, or of an answer that is no JSON; None if there was no answer at all."""
 
     def __init__(self, message: str, *, hint: str | None = None, status: int | None = None) -> None:
         super().__init__(message, hint=hint)

@@ -23,7 +23,8 @@ class Http(NamedTuple):
     slots: bool = False
     """Whether each request has a slot with a context of its own, told at /slots and /props as llama-server does."""
     healthy_while_loading: bool = False
-    """Whether its health page answers before the weights are loaded: then only an answer tells, however late."""
+    """Whether its health page answers before the weights are loaded: then only an answer tells, however late, and a
+    page that says anything else says that what served has ended, though the process has not."""
     only_name: str | None = None
     """The one model name that serves what was started, where others are taken for models to load; None: as told."""
     reads_x_api_key: bool | None = None

@@ -15,6 +15,7 @@ from upright.engines.facets.spread import Layers, PromptScratch
 if TYPE_CHECKING:
     from upright.engines.facets.finding import PackageFinding
     from upright.engines.facets.flags import Flags
+    from upright.engines.facets.log import Log
     from upright.engines.facets.speculation import Speculating
 
 
@@ -49,6 +50,7 @@ class Mlx(Engine):
     constrained_by: ClassVar[Mapping[str, str]] = {"--kv-bits": "cache_type", "--draft-model": "draft"}
 
     flags: Facet[Flags] = Facet("upright.engines.mlx.flags:FLAGS")
+    log: Facet[Log] = Facet("upright.engines.mlx.log:LOG")
     finding: Facet[PackageFinding] = Facet("upright.engines.mlx.finding:FINDING")
     speculation: Facet[Speculating] = Facet("upright.engines.mlx.speculation:SPECULATION")
 

@@ -157,14 +157,18 @@ class Endpoint:
         self._http.close()
 
     def healthy(self, path: str, *, timeout_seconds: float = 5) -> bool:
+        return self.health_status(path, timeout_seconds=timeout_seconds) == 200
+
+    def health_status(self, path: str, *, timeout_seconds: float = 5) -> int | None:
+        """What its health page answers; None if nothing does."""
         try:
             with (
                 bounds.time_limit(timeout_seconds),
                 self._http.stream("GET", path, timeout=timeout_seconds) as response,
             ):
-                return response.status_code == 200
+                return response.status_code
         except httpx2.HTTPError:
-            return False
+            return None
 
     @property
     def names_what_is_loaded(self) -> bool:
@@ -432,7 +436,8 @@ class Endpoint:
         except bounds.ExceededError as error:
             raise EndpointError(f"{reply.url} {error}") from None
         except ValueError:
-            raise EndpointError(f"{reply.url} did not answer in JSON: {reply.text[:200]!r}") from None
+            words = f"{reply.url} did not answer in JSON: {reply.text[:200]!r}"
+            raise EndpointError(words, status=reply.status) from None
 
 
 class _CutError(Exception):

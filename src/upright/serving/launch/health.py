@@ -14,6 +14,7 @@ from pathlib import Path
 
 from upright.base.bounds.files import open_file
 from upright.base.errors import EndpointError, UnansweredError
+from upright.engines import engine_named
 from upright.facts.records.deployment import Keeping, State
 from upright.facts.records.recipe import Recipe
 from upright.serving.diagnose.lines import message_of
@@ -33,6 +34,15 @@ class HealthResult:
 
     state: State
     reason: str | None = None
+    fallen: bool = False
+    """What served has ended inside a process that goes on: it will not come back by itself."""
+
+
+def fall_told_by_health(recipe: Recipe, status: int | None) -> str | None:
+    """Why an engine whose health page says so will never answer; None if the page does not tell."""
+    if status in (None, 200) or not engine_named(recipe.engine).http.healthy_while_loading:
+        return None
+    return f"{recipe.health_path} says {status}: what serves has ended, and its process goes on"
 
 
 def ask_test_question(endpoint: Endpoint) -> None:
@@ -76,7 +86,10 @@ class HealthWatch:
                 "hung", f"a question was not answered for {self.keeping.hung_seconds:g} s, and no token counted"
             )
         except EndpointError as error:
-            says = "200" if endpoint.healthy(self.recipe.health_path) else "nothing"
+            status = endpoint.health_status(self.recipe.health_path)
+            if (fall := fall_told_by_health(self.recipe, status)) is not None:
+                return HealthResult("degraded", fall, fallen=True)
+            says = "200" if status == 200 else "nothing"
             return HealthResult(
                 "degraded", f"{self.recipe.health_path} says {says}, but a question failed: {error.message}"
             )

@@ -27,7 +27,7 @@ from upright.planning.rendering.container import ALL_ADDRESSES
 from upright.serving.diagnose import cause_in_log
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch import stacks
-from upright.serving.launch.health import HealthWatch, LogSilence, ask_test_question
+from upright.serving.launch.health import HealthWatch, LogSilence, ask_test_question, fall_told_by_health
 from upright.serving.launch.launch import container_name, ending_seconds
 from upright.serving.launch.locks import inherited_lock, restarts_suspended, supervisor_lock
 from upright.serving.launch.logs import ProgressReader, rotate_log
@@ -222,7 +222,8 @@ class Supervisor:
             if not self.reached:
                 self._pause(2)
                 continue
-            if not endpoint.healthy(self.recipe.health_path):
+            if (status := endpoint.health_status(self.recipe.health_path)) != 200:
+                self.broken = fall_told_by_health(self.recipe, status)
                 self._show(progress)
                 self._loading(silence)
                 time.sleep(0.1)
@@ -261,7 +262,7 @@ class Supervisor:
     def _watch(self) -> None:
         watch = HealthWatch(self._connect, self.recipe, self.deployment.keeping, self.directory.log)
         hung = 0
-        while not self.stopping and hung < _HUNG_LOOKS and self._runs():
+        while not self.stopping and self.broken is None and hung < _HUNG_LOOKS and self._runs():
             seen = None
             if self.reached and (watch.due() or self.deployment.state != "ready"):
                 with self._may_be_interrupted():
@@ -269,6 +270,7 @@ class Supervisor:
                     seen = watch.look()
             if seen is not None and self._runs():  # a question fails too when the engine is gone
                 self._note(state=seen.state, reason=seen.reason)
+                self.broken = seen.reason if seen.fallen else None
                 hung = hung + 1 if seen.state == "hung" and self._may_restart() else 0
             self._pause(0.2 if self.deployment.state == "ready" else 2)
         if hung >= _HUNG_LOOKS and not self.stopping:

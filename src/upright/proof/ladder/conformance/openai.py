@@ -29,7 +29,13 @@ _RESPONSES = "/v1/responses"
 
 def _models(stand: ProofContext) -> Judgement:
     cards = stand.endpoint.model_cards()
-    if not any(card.get("id") == stand.endpoint.model and card.get("object") == "model" for card in cards):
+    models = [card for card in cards if card.get("object") == "model"]
+    if models and stand.endpoint.names_what_is_loaded:
+        return (
+            "passed",
+            f"{len(cards)} models that it could load; {stand.endpoint.model} is its name for what it loaded",
+        )
+    if not any(card.get("id") == stand.endpoint.model for card in models):
         return "failed", f"/v1/models has no card of {stand.endpoint.model}"
     return "passed", f"{len(cards)} models, {stand.endpoint.model} among them"
 
