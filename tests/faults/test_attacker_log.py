@@ -24,6 +24,7 @@ from tests.unit.serving.diagnose.noise import vllm
 from upright.engines import ENGINES, log_progress
 from upright.facts import catalog
 from upright.serving.diagnose import diagnose, free_text, lines, milestones, scan, user_report
+from upright.serving.diagnose.diagnose import rows_of_lines
 from upright.serving.diagnose.literals import PatternPrefilter, required_texts
 
 NOT_PROMISED = (
@@ -233,8 +234,7 @@ def test_an_ordinary_log_is_looked_at_whole():
 @pytest.mark.slow
 @pytest.mark.promise("a flood of different lines hides neither the first failure nor the last")
 def test_the_sieve_keeps_every_line_that_a_pattern_matches():
-    rows = [row for row in catalog.failures() if row.where != "words"]  # asked once, of a report that is no log
-    patterns = [row.pattern for row in rows] + list(milestones.signs())
+    patterns = [row.pattern for row in rows_of_lines()] + list(milestones.signs())
     sieve = PatternPrefilter(patterns)
     assert sieve.always == [], "a pattern without any text is tried on every line of every log"
     texts = [*SEEN, *(text.replace(" ", "  ") for text in SEEN), *(text.upper() for text in SEEN)]

@@ -69,6 +69,11 @@ class LogContext:
     notes: tuple[str, ...] = ()
 
 
+def rows_of_lines() -> list[FailureRow]:
+    """Those that are looked for in every line of a log."""
+    return [row for row in catalog.failures() if row.where not in ("answer", "evidence", "frame", "words", "part")]
+
+
 def diagnose_file(log: Path, *, subject: str | None = None, around: LogContext | None = None) -> Diagnosis:
     with open_file(log) as stream:
         return diagnose(stream, subject=subject or str(log), around=around)
@@ -77,7 +82,7 @@ def diagnose_file(log: Path, *, subject: str | None = None, around: LogContext |
 def diagnose(log: BinaryIO, *, subject: str, around: LogContext | None = None) -> Diagnosis:
     """One pass; a second one over a part of it only for a cause that no row knows, so `log` must be seekable."""
     around = around or LogContext()
-    rows = [row for row in catalog.failures() if row.where not in ("answer", "evidence", "frame", "words", "part")]
+    rows = rows_of_lines()
     seen = scan(log, rows)
     engine = around.engine or milestones.engine_of(seen.head) or _engine_by_rows(seen)
     hits = _scoped([hit for hit in _told_apart(seen) if hit.row.severity != "hang"], engine)
