@@ -8,7 +8,7 @@ from pathlib import Path
 _ASKED = re.compile(r"(?:not )?\w+(?: and (?:not )?\w+)*")
 _OF_ALL = re.compile(r"^pytestmark = (\[.*?\]|[^\n]*)", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"\bmark\.(\w+)")
-BY_FOLDER = {"vllm": {"vllm", "engine"}}
+BY_FOLDER = {"vllm": {"vllm", "engine"}, "mlx": {"engine"}}
 """Marks that a conftest gives to all of its folder."""
 GIVEN = {"slow"}
 """Marks that a test may get without naming them (tests/drawn.py)."""

@@ -88,7 +88,10 @@ def test_a_slow_climb_counts_its_questions(to: str, line: str) -> None:
     assert any(line in words for words in told), said
 
 
-def test_a_slow_cell_counts_its_requests(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_cell_counts_its_requests(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_LONGEST_SILENCE_SECONDS", 0.3)
     engine = ScriptedEngine(prompt_set("tiny"))
     engine.delay_seconds = 0.4
     row = workload("short").model_copy(update={"concurrency": (1,)})

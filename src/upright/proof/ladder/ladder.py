@@ -37,8 +37,8 @@ _SAFE_CONTEXT = 65_536
 """The context of the safe start, if none is named."""
 _LONG_SECONDS = 60.0
 """A group of questions that takes longer is announced with its time."""
-_LATE = 0.05
-"""Of the budget: how late a rung may end that was cut off."""
+_LATE, _LATE_SECONDS = 0.05, 1.0
+"""Of the budget, or so long on a busy machine: how late a rung may end that was cut off."""
 SOAK = "soak"
 MEASURING_RUNG = "boot"
 """The rung that measures rates; before it nothing can be estimated."""
@@ -206,7 +206,7 @@ class _Climb:
             failed = any(verdict in ("failed", "wrong") for verdict in prior)
             seconds, left, dear = self.stand.rates.seconds(group.cost), self._left(), False
             if left is not None and group.cost.seconds:  # its time was kept: what ended a little late does not undo it
-                left += _LATE * (self.stand.options.budget_seconds or 0.0)
+                left += max(_LATE * (self.stand.options.budget_seconds or 0.0), _LATE_SECONDS)
             self._tell_of(group, [Slot(rung.name, probe.check, probe.name) for probe in probes])
             for probe in probes:
                 slot = Slot(rung.name, probe.check, probe.name)

@@ -105,7 +105,10 @@ def test_the_client_is_started_with_settings_of_its_own_process_and_nothing_is_l
     session = flow.launch("claude", "-p", "two words")
     assert session.exit_code == 3
     arguments, environment = noted(tmp_path)
-    assert arguments == ["-p", "two words"]
+    assert arguments[0] == "--settings", "a repository's own settings are not laid over ours"
+    assert arguments[2:] == ["-p", "two words"]
+    assert f'"ANTHROPIC_BASE_URL":"{flow.deployment.base_url}"' in arguments[1]
+    assert "sk-secret" not in arguments[1]
     assert environment["ANTHROPIC_BASE_URL"] == flow.deployment.base_url
     assert environment["ANTHROPIC_AUTH_TOKEN"] == "sk-secret"
     assert "ANTHROPIC_API_KEY" not in environment, "it would win over the token"
@@ -159,7 +162,7 @@ def test_where_the_ordinary_prompt_does_not_fit_the_smaller_one_is_taken(
     install(tmp_path, "claude")
     session = flow.launch("claude", "-p", "hello")
     assert session.exit_code == 0
-    assert noted(tmp_path)[0] == ["--bare", "-p", "hello"]
+    assert noted(tmp_path)[0][2:] == ["--bare", "-p", "hello"]
     assert any("started with --bare, since otherwise its first prompt" in sentence for sentence in flow.asked)
 
 
