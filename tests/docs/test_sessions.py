@@ -65,6 +65,8 @@ def test_the_pages_sessions_do_what_they_show(page: Path, llama_server: Path, ti
         (["a", "…"], ["a"], True),
         (["a"], ["a", "b"], False),
         (["a.b"], ["axb"], False),
+        (["a", "z"], ["a", "  5.2 s so far: a", "  10.3 s so far", "z"], True),
+        (["a", "z"], ["a", "2 h so far", "z"], False),
     ],
 )
 def test_the_comparison_can_fail(shown: list[str], printed: list[str], verdict: bool):

@@ -70,7 +70,8 @@ class Pulse:
             self._tell(words())
 
     def _since_the_last(self) -> str:
-        return f"  {format_duration(time.monotonic() - self._last_at)} so far: {self._last}"
+        so_far = f"  {format_duration(time.monotonic() - self._last_at)} so far"
+        return f"{so_far}: {self._last}" if self._last else so_far
 
 
 def pulsing(tell: Tell) -> Pulse:

@@ -41,7 +41,7 @@ class RecordedStart(NamedTuple):
     stage: str
     """How far it came."""
     sentence: str
-    """The engine's own."""
+    """The engine's own; of what is not known, its beginning."""
     file: str
     line: int
     weight_bytes: int | None
@@ -64,6 +64,8 @@ class RecordedStart(NamedTuple):
         return any(part in self.file for part in _TOLD_BY_FORMAT)
 
 
+_LONGEST_OF_NOT_KNOWN = 120
+"""Characters: why a stand-in could not answer helps whoever asks again, and no plan."""
 COLUMNS = (*StartKey._fields, *RecordedStart._fields[1:])
 
 
@@ -125,6 +127,8 @@ def row_of_start(start: RecordedStart) -> dict[str, str]:
     """As a line of the file."""
     key = {**start.key._asdict(), "expert_parallel": "yes" if start.key.expert_parallel else ""}
     answer = start._asdict()
+    if start.verdict == "not-known":
+        answer["sentence"] = start.sentence[:_LONGEST_OF_NOT_KNOWN]
     return {name: _text(key.get(name, answer.get(name))) for name in COLUMNS}
 
 

@@ -144,6 +144,7 @@ class Endpoint:
         self._http = bounds.client(
             base_url=self.base_url, headers=headers, timeout=timeout_seconds, trust_env=False, transport=transport
         )
+        self._transport = transport
         self._timeout = timeout_seconds
         self._watched = watched
         self.ends: float | None = None
@@ -359,15 +360,19 @@ class Endpoint:
         pause = min(_LOOK_SECONDS, patience_seconds / 6)
 
         def watch() -> None:
+            if over.wait(pause):
+                return
             before: object = None
-            while not over.wait(pause):
-                moved = self._moved()
-                if before is not None and moved is not None and moved != before:
-                    clock.go_on(patience_seconds)
-                before = moved if moved is not None else before
+            with Endpoint(self.base_url, self.model, key=self.key, transport=self._transport) as beside:
+                while True:  # a client of its own: this one may be closed while the thread looks
+                    moved = beside._moved()
+                    if before is not None and moved is not None and moved != before:
+                        clock.go_on(patience_seconds)
+                    before = moved if moved is not None else before
+                    if over.wait(pause):
+                        return
 
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
+        threading.Thread(target=watch, daemon=True).start()
         try:
             yield
         finally:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from upright.base.bounds.files import open_file
 from upright.base.errors import EndpointError, UnansweredError
-from upright.engines import engine_named
+from upright.engines import ENGINES
 from upright.facts.records.deployment import Keeping, State
 from upright.facts.records.recipe import Recipe
 from upright.serving.diagnose.lines import message_of
@@ -38,9 +38,15 @@ class HealthResult:
     """What served has ended inside a process that goes on: it will not come back by itself."""
 
 
+def healthy_while_loading(recipe: Recipe) -> bool:
+    """A router is kept too, and is no engine."""
+    engine = ENGINES.get(recipe.engine)
+    return engine is not None and engine.http.healthy_while_loading
+
+
 def fall_told_by_health(recipe: Recipe, status: int | None) -> str | None:
     """Why an engine whose health page says so will never answer; None if the page does not tell."""
-    if status in (None, 200) or not engine_named(recipe.engine).http.healthy_while_loading:
+    if status in (None, 200) or not healthy_while_loading(recipe):
         return None
     return f"{recipe.health_path} says {status}: what serves has ended, and its process goes on"
 

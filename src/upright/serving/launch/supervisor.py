@@ -19,7 +19,6 @@ from types import FrameType
 from upright.base.bounds.files import open_file
 from upright.base.errors import EndpointError, HostError, StoreError, UnansweredError
 from upright.base.home import restrict_umask
-from upright.engines import engine_named
 from upright.facts.records.deployment import RUNNING, Deployment
 from upright.facts.records.recipe import Recipe
 from upright.facts.store import DeploymentDir
@@ -27,7 +26,13 @@ from upright.planning.rendering.container import ALL_ADDRESSES
 from upright.serving.diagnose import cause_in_log
 from upright.serving.endpoint.client import Endpoint
 from upright.serving.launch import stacks
-from upright.serving.launch.health import HealthWatch, LogSilence, ask_test_question, fall_told_by_health
+from upright.serving.launch.health import (
+    HealthWatch,
+    LogSilence,
+    ask_test_question,
+    fall_told_by_health,
+    healthy_while_loading,
+)
 from upright.serving.launch.launch import container_name, ending_seconds
 from upright.serving.launch.locks import inherited_lock, restarts_suspended, supervisor_lock
 from upright.serving.launch.logs import ProgressReader, rotate_log
@@ -233,7 +238,7 @@ class Supervisor:
                     self._unless_stopped()
                     ask_test_question(endpoint)
             except EndpointError as error:
-                if isinstance(error, UnansweredError) and engine_named(self.recipe.engine).http.healthy_while_loading:
+                if isinstance(error, UnansweredError) and healthy_while_loading(self.recipe):
                     self._show(progress)
                     self._loading(silence)
                     continue

@@ -119,8 +119,6 @@ class _Generator:
         self, on_tick: Callable[[StreamTally, int], None] | None, beside: Callable[[], asyncio.Task[None]] | None
     ) -> None:
         companion = beside() if beside is not None else None
-        gc.collect()
-        gc.freeze()
         gc.disable()
         cpu = time.process_time()
         try:
@@ -131,7 +129,6 @@ class _Generator:
             ticker.cancel()
         finally:
             gc.enable()
-            gc.unfreeze()
         self.flight.cpu_seconds = time.process_time() - cpu
         if self.tally.errors.keys() & {"refused", "reset", "cut"} and await self._open() is None:
             self.flight.gone = True
