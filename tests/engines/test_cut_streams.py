@@ -71,7 +71,7 @@ def test_every_cut_stream_can_be_told_from_a_whole_one(two: Four):
     assert isinstance(raised["openai"], openai.APIError)
     assert isinstance(raised["anthropic"], anthropic.APIStatusError)
     status = two("status", "four")
-    assert f"answers cut by boxes that failed, since the router started: {len(readers)};" in status.stderr, status
+    assert f"answers cut by boxes that failed, since the fleet came up: {len(readers)};" in status.stderr, status
 
 
 def read_raw(two: Four, path: str, ends: dict[str, bytes]) -> None:

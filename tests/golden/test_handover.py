@@ -120,6 +120,11 @@ def _labels(document: dict[str, Any]) -> dict[str, str]:
     return dict(_template(document)["metadata"]["labels"])
 
 
+def _after(flag: str, container: dict[str, Any]) -> int:
+    words = [*container.get("command", ()), *container["args"]]
+    return int(words[words.index(flag) + 1])
+
+
 def test_pods_have_limits_probes_grace_and_a_numeric_user():
     for document in files(nodes=True, wire=PodRdma("net1"))["engines.yaml"]:
         if document["kind"] not in _ENGINES:
@@ -128,6 +133,7 @@ def test_pods_have_limits_probes_grace_and_a_numeric_user():
         assert pod["securityContext"]["runAsUser"] == USER
         assert pod["terminationGracePeriodSeconds"] >= 600
         (engine,) = pod["containers"]
+        assert 600 <= _after("--shutdown-timeout", engine) < pod["terminationGracePeriodSeconds"]
         assert engine["readinessProbe"]["failureThreshold"] * engine["readinessProbe"]["periodSeconds"] <= 10
         assert engine["startupProbe"]["failureThreshold"] * engine["startupProbe"]["periodSeconds"] >= 3600
         assert engine["resources"]["requests"]["nvidia.com/gpu"] == engine["resources"]["limits"]["nvidia.com/gpu"]

@@ -30,12 +30,17 @@ def command(output: Output, fleet: str | None) -> None:
         say(f"{name} runs, and fleet.yaml no longer names it: upright fleet roll takes it out")
     if seen.cut_answers:
         say(
-            f"answers cut by boxes that failed, since the router started: {seen.cut_answers}; such a stream ends with "
+            f"answers cut by boxes that failed, since the fleet came up: {seen.cut_answers}; such a stream ends with "
             "an error event, and then with [DONE] as if it were whole"
         )
-    if not seen.well:
-        output.next("fleet", "roll" if seen.roll else "up", *file_of(begun))
-        output.no()
-    else:
-        output.next("connect", begun.name)
     say(f"clients' key: {FleetDir(begun.name).client_key_file}")
+    if seen.well:
+        output.next("connect", begun.name)
+        return
+    if seen.wants == "time":
+        output.next("fleet", "status", begun.name)
+    elif seen.wants == "diagnosis":
+        output.next("diagnose", seen.broken or "")
+    else:
+        output.next("fleet", "roll" if seen.wants == "roll" else "up", *file_of(begun))
+    output.no()

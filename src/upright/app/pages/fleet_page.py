@@ -61,8 +61,9 @@ def steps_page(console: Console, steps: Sequence[FleetStep]) -> None:
 def status_page(console: Console, seen: FleetStatus) -> None:
     router = seen.router
     where = f" at {router['base_url']}/v1" if router.get("answers") else ""
+    back = f", brought back {_times(router['brought_back'])}" if router.get("brought_back") else ""
     reason = f", {router['reason']}" if router.get("reason") else ""
-    console.print(Text.assemble(f"{seen.name}: router ", coloured(router["state"]), f"{where}{reason}"))
+    console.print(Text.assemble(f"{seen.name}: router ", coloured(router["state"]), f"{where}{back}{reason}"))
     table = table_of("box", "at", "state", "in flight", "router says", "engine", "recipe")
     for box in seen.boxes:
         flight = "-" if box.in_flight is None else str(box.in_flight)
@@ -71,8 +72,14 @@ def status_page(console: Console, seen: FleetStatus) -> None:
         table.add_row(box.box, box.at, coloured(box.state), flight, coloured(says), box.engine or "-", recipe)
     console.print(table)
     for box in seen.boxes:
-        if box.reason and box.state != "ready":
-            console.print(Text(f"{box.box}: {box.reason}"))
+        again = f"started again {_times(box.restarts)}" if box.restarts else ""
+        told = "; ".join(filter(None, (box.reason if box.state != "ready" else None, again)))
+        if told:
+            console.print(Text(f"{box.box}: {told}"))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def roll_page(console: Console, roll: Roll) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from upright.base.errors import EndpointError, UprightError
 from upright.facts.records.deployment import RUNNING
@@ -12,7 +12,7 @@ from upright.facts.records.recipe import Recipe
 from upright.flows.fleet.box_plans import for_all_boxes
 from upright.flows.fleet.boxes import deployment_of, in_flight, running_deployment, started_deployment, url_of
 from upright.flows.fleet.directory import FleetDir
-from upright.flows.fleet.router_api import Worker, cut_answers, workers
+from upright.flows.fleet.router_api import Worker, look_at_cut_answers, router_past, workers
 from upright.serving.launch import status
 
 
@@ -32,6 +32,8 @@ class BoxStatus:
     recipe: str | None
     """sha256 of the recipe it runs with."""
     reason: str | None
+    restarts: int = 0
+    """How often its supervisor started it again since `up` or a roll."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,30 @@ class FleetStatus:
     left: tuple[str, ...] = ()
     """Deployments that run though fleet.yaml no longer names their box."""
     cut_answers: int | None = None
-    """Answers that a failing box cut since the router started; None if the router does not say."""
+    """Answers that a failing box cut since `up`; None if the router never said."""
+    at_work: bool = False
+    """Whether another command changes it now."""
 
     @property
     def well(self) -> bool:
         """Every box answers and gets requests, and the router too."""
         seen = all(box.state == "ready" and box.admitted and box.router == "ready" for box in self.boxes)
         return seen and self.router.get("state") == "ready"
+
+    @property
+    def broken(self) -> str | None:
+        """The first deployment that does not answer."""
+        return next((box.deployment for box in self.boxes if box.state in ("failed", "hung", "degraded")), None)
+
+    @property
+    def wants(self) -> Literal["time", "roll", "diagnosis", "up"]:
+        """What a fleet that is not well needs."""
+        states = {self.router.get("state"), *(box.state for box in self.boxes)}
+        if self.at_work or (self.broken is None and states & {"pulling", "starting", "loading"}):
+            return "time"
+        if self.roll or self.left:
+            return "roll"
+        return "diagnosis" if self.broken is not None else "up"
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "well": self.well}
@@ -69,6 +88,7 @@ def fleet_status(fleet: Fleet) -> FleetStatus:
         router = {
             "deployment": now.name, "state": now.state, "base_url": now.base_url,
             "engine": f"{now.engine} {now.engine_version}", "reason": now.reason, "answers": False,
+            "brought_back": router_past(directory).brought_back,
         }  # fmt: skip
         if now.state in RUNNING:
             try:
@@ -79,8 +99,10 @@ def fleet_status(fleet: Fleet) -> FleetStatus:
     boxes = for_all_boxes(lambda box: _box(fleet, directory, box, seen), fleet.boxes)
     named = {box.name for box in fleet.boxes}
     left = [deployment.name for box in state.boxes if box.name not in named and (deployment := running_deployment(box))]
-    cut = cut_answers(fleet) if router.get("answers") else None
-    return FleetStatus(fleet.name, router, tuple(boxes), _roll(directory), tuple(left), cut)
+    past = look_at_cut_answers(fleet, directory) if router.get("answers") else router_past(directory)
+    return FleetStatus(
+        fleet.name, router, tuple(boxes), _roll(directory), tuple(left), past.cut_answers, directory.somebody_at_work()
+    )
 
 
 def _box(fleet: Fleet, directory: FleetDir, box: FleetBox, seen: dict[str, Worker]) -> BoxStatus:
@@ -106,6 +128,7 @@ def _box(fleet: Fleet, directory: FleetDir, box: FleetBox, seen: dict[str, Worke
         engine=f"{now.engine} {now.engine_version or ''}".strip(),
         recipe=recipe.digest,
         reason=now.reason,
+        restarts=now.restarts,
     )
 
 

@@ -5,6 +5,7 @@ HOME/fleets/NAME/  fleet.json fleet-state.json   records, each replaced atomical
                    client.key worker.key admin.key (0600)   lock bringing-back
                    router/   what smg is started from, where it runs on this machine
                    watched sentinel-0 sentinel-1   who brings the router back (fleet/sentinel.py)
+                   router-past.json   what a restart of the router would forget
 """
 
 from __future__ import annotations
@@ -165,6 +166,10 @@ class FleetDir:
                 return True
 
             yield try_for
+
+    @property
+    def past_file(self) -> Path:
+        return self.path / "router-past.json"
 
     @property
     def _file(self) -> Path:

@@ -10,10 +10,13 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from upright.base.bounds.bounded_json import parse_json
+from upright.base.bounds.files import file_text
 from upright.base.errors import EndpointError, HostError, LaunchError
 from upright.base.host import LocalHost, SshHost
 from upright.facts.records.fleet import Fleet
@@ -21,6 +24,7 @@ from upright.facts.store import write_atomically
 from upright.flows.fleet.directory import FleetDir, FleetKeys
 from upright.serving.endpoint.client import Endpoint
 
+_MOST_PAST_BYTES = 4096
 PAYLOAD = Path(__file__).parent / "payload" / "__main__.py"
 _PYTHON = """smg=$(command -v "$1") || exit 3
 smg=$(readlink -f "$smg"); folder=$(dirname "$smg")
@@ -138,6 +142,45 @@ def cut_answers(fleet: Fleet) -> int | None:
             if sample.name == "smg_router_request_errors_total" and sample.labels.get("error_type") == "backend_error"
         )
     )
+
+
+@dataclass(frozen=True)
+class RouterPast:
+    """What a router's restarts would forget, kept from look to look since `up`."""
+
+    brought_back: int = 0
+    cut_before: int = 0
+    """Answers that were cut before the router that runs was started, as far as somebody looked."""
+    cut_last: int | None = None
+    """The running one's own count at the last look; None if it never said."""
+
+    @property
+    def cut_answers(self) -> int | None:
+        return None if self.cut_last is None else self.cut_before + self.cut_last
+
+    def after(self, count: int | None) -> RouterPast:
+        """A count that has fallen is another process's."""
+        if count is None or self.cut_last is None or count >= self.cut_last:
+            return self if count is None else replace(self, cut_last=count)
+        return replace(self, cut_before=self.cut_before + self.cut_last, cut_last=count)
+
+
+def router_past(directory: FleetDir) -> RouterPast:
+    """None of it, where nothing was kept or what was kept cannot be read."""
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        kept = parse_json(file_text(directory.past_file, _MOST_PAST_BYTES, own=True))
+        return RouterPast(**{name: int(count) for name, count in kept.items()})
+    return RouterPast()
+
+
+def look_at_cut_answers(fleet: Fleet, directory: FleetDir, *, brought_back: int = 0) -> RouterPast:
+    """As it is now, and kept."""
+    before = router_past(directory)
+    now = replace(before.after(cut_answers(fleet)), brought_back=before.brought_back + brought_back)
+    if now != before:
+        kept = {name: count for name, count in vars(now).items() if count is not None}
+        write_atomically(directory.past_file, json.dumps(kept).encode())
+    return now
 
 
 def wait_until(

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from upright.base.bounds.files import open_lock, take_lock
@@ -21,9 +21,12 @@ from upright.base.errors import UprightError
 from upright.facts.store import write_atomically
 from upright.flows.fleet.boxes import started_deployment
 from upright.flows.fleet.directory import FleetDir
+from upright.flows.fleet.router_api import look_at_cut_answers
 from upright.serving.launch import restart, status
 
 _LOOK_SECONDS = 1.0
+_COUNT_SECONDS = 10.0
+"""How often the router is asked for what its end would forget."""
 _PAUSES = (0, 2, 5, 15, 30, 60)
 _UNIT = """[Unit]
 Description=Router of the fleet {name} comes back
@@ -54,6 +57,7 @@ def start_watchers(directory: FleetDir) -> None:
 def stop_watchers(directory: FleetDir, *, patience_seconds: float = 10) -> None:
     """Nobody brings its router back any more; returns when the watchers are gone."""
     _marker(directory).unlink(missing_ok=True)
+    directory.past_file.unlink(missing_ok=True)
     unit = _unit_file(directory)
     if unit.exists() and _systemd():
         _systemctl("disable", "--now", unit.name)
@@ -74,7 +78,7 @@ def spawn(directory: FleetDir, number: int) -> None:
 
 def watch(directory: FleetDir, number: int, *, alone: bool) -> None:
     """Until the fleet is off watch."""
-    falls, not_before = 0, 0.0
+    falls, not_before, counted = 0, 0.0, time.monotonic()
     while _marker(directory).exists():
         if not alone and not _held(directory, 1 - number):
             spawn(directory, 1 - number)
@@ -83,6 +87,10 @@ def watch(directory: FleetDir, number: int, *, alone: bool) -> None:
             outcome = _brought_back(directory)
             falls = 0 if outcome is None else falls + (not outcome)
             not_before = time.monotonic() + (0 if outcome is not False else _PAUSES[min(falls, len(_PAUSES) - 1)])
+        if time.monotonic() - counted >= _COUNT_SECONDS:
+            counted = time.monotonic()
+            with suppress(UprightError, OSError):
+                look_at_cut_answers(directory.fleet(), directory)
         time.sleep(_LOOK_SECONDS)
 
 
@@ -97,6 +105,7 @@ def _brought_back(directory: FleetDir) -> bool | None:
                 return None
             print(f"the router is down: {status(router).reason}", flush=True)
             restart(router)
+            look_at_cut_answers(directory.fleet(), directory, brought_back=1)
             print("the router is back", flush=True)
     except (UprightError, OSError) as error:
         print(f"the router could not be brought back: {error}", flush=True)

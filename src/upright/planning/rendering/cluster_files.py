@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from upright.facts.catalog.recorded_flags import nearest_flags
 from upright.facts.records.fleet import Fleet
 from upright.facts.records.recipe import Recipe, Setting
 from upright.planning.choosing.routing import SMG_VERSION, RouterPolicy
@@ -22,6 +23,9 @@ from upright.planning.rendering.router import policy_choice
 USER = 10001
 """Numeric: `runAsNonRoot` cannot be checked by a name."""
 GRACE_SECONDS = 3600
+_DRAIN_FLAG = "--shutdown-timeout"
+"""Without it vLLM cuts what runs at the first SIGTERM, whatever grace the pod has (vllm/v1/engine/core.py:1632)."""
+_DRAIN_SECONDS = GRACE_SECONDS - 60
 PROVER_IMAGE = "upright:local"
 """Yours to build from the wheel that you run: nothing is fetched by a name that somebody else could take."""
 _CHART_POLICIES = ("cache_aware", "round_robin", "power_of_two", "prefix_hash")
@@ -215,7 +219,7 @@ def _pod(
         "# The weights on the node must be readable for this user.",
         f"securityContext: {{runAsUser: {USER}, runAsGroup: {USER}, fsGroup: {USER}, runAsNonRoot: true}}",
     ]
-    for line in pod(_over(recipe, wire), known, serves=serves):
+    for line in pod(_draining(_over(recipe, wire)), known, serves=serves):
         if line.strip() == "startupProbe:":
             lines += [
                 "  # Taken from the Service within ten seconds of the first refusal, and back with the first answer.",
@@ -240,6 +244,15 @@ def _over(recipe: Recipe, wire: PodRdma | None) -> Recipe:
     others = tuple(setting for setting in recipe.environment if setting.name != "NCCL_SOCKET_IFNAME")
     spoken = Setting(name="NCCL_SOCKET_IFNAME", value=wire.interface, reason="what NCCL finds the other pods through")
     return recipe.model_copy(update={"environment": (*others, spoken)})
+
+
+def _draining(recipe: Recipe) -> Recipe:
+    """The same recipe, whose engine uses the grace that its pod has, if that release can."""
+    flags = nearest_flags(recipe.engine, recipe.engine_version)
+    if flags is None or _DRAIN_FLAG not in flags or _DRAIN_FLAG in recipe.argv:
+        return recipe
+    drain = Setting(name=_DRAIN_FLAG, value=str(_DRAIN_SECONDS), reason="answers that run end before the pod does")
+    return recipe.model_copy(update={"arguments": (*recipe.arguments, drain)})
 
 
 def _for_cluster(line: str, fleet: Fleet, wire: PodRdma | None) -> str:

@@ -292,7 +292,9 @@ def test_a_roll_that_was_killed_is_told_of_and_goes_on(world: World, phase: str)
     state = world.directory.state()
     state = state.with_box(state.box("a").model_copy(update={"admitted": False}))
     world.directory.write(state.model_copy(update={"roll": Roll(begun_at=utc_now(), steps=(step,))}))
-    assert fleet_status(world.fleet).roll == f"a roll is interrupted at a, {phase}"
+    seen = fleet_status(world.fleet)
+    assert seen.roll == f"a roll is interrupted at a, {phase}"
+    assert seen.wants == "roll"
     world.done.clear()
     world.unproved.add("a")
     made = world.roll()
