@@ -10,9 +10,9 @@ import click
 
 from upright.app.cli.options import BANDWIDTH, ENGINE, MEMORY, Number, goal_options, typed_words
 from upright.app.cli.output import Output, output_options, page_width
-from upright.app.cli.plan_options import goal_of, node_options, use_option
+from upright.app.cli.plan_options import goal_of, node_options, place_option, use_option
 
-FOR_ALL = ("context", "users", "use", "nodes", "link")
+FOR_ALL = ("context", "users", "use", "place", "nodes", "link")
 """Wishes of every column."""
 
 
@@ -24,6 +24,7 @@ FOR_ALL = ("context", "users", "use", "nodes", "link")
 @goal_options
 @node_options
 @use_option
+@place_option
 @click.option("--engine", "engines", type=ENGINE, multiple=True, help="Only this engine; several times.")
 @click.option("--price", "prices", type=Number(min=0), multiple=True, help="Price of each box, in the order of --box.")
 @click.option("--rent", "rents", type=Number(min=0), multiple=True, help="Rent of each box an hour, in that order.")
@@ -55,9 +56,9 @@ def command(output: Output, models: Sequence[str], **wanted: Any) -> None:
     output.show(compare_page(comparison, page_width()))
     if wanted["svg"] is not None:
         draw_picture(comparison, wanted["svg"])
-    kept = typed_words(*FOR_ALL, "host_memory", "host_bandwidth")
+    kept = ("host_memory", "host_bandwidth")
     if (best := asked.best(comparison)) is None:
-        output.next("recommend", *kept)
+        output.next("recommend", *typed_words(*(name for name in FOR_ALL if name != "place"), *kept))
         output.no()
     else:
-        output.next("plan", *asked.words_of(comparison, best), *kept)
+        output.next("plan", *asked.words_of(comparison, best), *typed_words(*FOR_ALL, *kept))

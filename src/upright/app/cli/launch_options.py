@@ -11,7 +11,7 @@ import click
 
 from upright.app.cli.options import ParsedType, engine_option, goal_options, port_option, typed_words
 from upright.app.cli.output import Output, say
-from upright.app.cli.plan_options import host_cache_option
+from upright.app.cli.plan_options import host_cache_option, place_option
 
 if TYPE_CHECKING:
     from upright.facts.records.deployment import Keeping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 LAUNCH_OPTIONS = (
-    *("context", "users", "port", "engine", "engine_version", "host_cache"),
+    *("context", "users", "port", "engine", "engine_version", "place", "host_cache"),
     *("runtime", "image", "host", "remote_port", "model_path", "passed"),
 )
 """The options below, by name."""
@@ -60,6 +60,7 @@ def launch_options(function: F) -> F:
             help="What the engine runs in.",
         ),
         host_cache_option,
+        place_option,
         click.option("--engine-version", help="For this version of it: that of the image, where one is used."),
         engine_option,
         port_option,

@@ -85,7 +85,8 @@ def plan(model: str, box: str, users: int = 1, context: int | None = None, engin
     from upright.app.pages.plan_page import plan_page
 
     planned = _planned(model, box, users, context, engine)
-    return plan_page(planned.plans, planned.request.choice, _WIDTH, planned.instead(), own=planned.of_own_type())
+    own, placed = planned.of_own_type(), planned.placements()
+    return plan_page(planned.plans, planned.request.choice, _WIDTH, planned.instead(), placed=placed, own=own)
 
 
 def compare(models: list[str], boxes: list[str], users: int = 1, context: int | None = None) -> str:

@@ -74,15 +74,15 @@ def command(output: Output, model: str, **wanted: Any) -> None:
     )
     planned = plan_request(replace(request, agents=wanted["agents"]))
     plans, best, choice = planned.plans, planned.best, planned.request.choice
+    placed = planned.placements()
     if output.as_json:
-        shown = [{**way.to_dict(), "fits": way.fits} for way in plans[:SHOWN]]
-        Output(True, None).answer({"fits": best.fits, "plans": shown})
+        Output(True, None).answer(planned.answer(plans[:SHOWN], placed))
     if output.path is not None:
         Output(False, output.path).answer(best)  # a file is the best plan's record, which `render` takes
     offers, instead, unasked = planned.offers(), planned.instead(), planned.ram_unknown
     own = planned.of_own_type()
     details = {"own": own, "why": wanted["why"], "everything": wanted["everything"], "ram_unknown": unasked}
-    output.show(plan_page(plans, choice, page_width(), instead, **details))
+    output.show(plan_page(plans, choice, page_width(), instead, placed=placed, **details))
     for sentence in index_evidence_lines((model, best.model), planned.request.box):
         note(sentence)
     if unasked:
@@ -90,7 +90,9 @@ def command(output: Output, model: str, **wanted: Any) -> None:
     if best.fits:
         named = model if best.model == choice.model.name else planned.artifact.source
         if wanted["box"] is None:
-            output.next("up", named, *typed_words("context", "users", "engine", "engine_version", "host_cache"))
+            output.next(
+                "up", named, *typed_words("context", "users", "engine", "engine_version", "place", "host_cache")
+            )
         else:
             context = () if wanted["context"] or not typed_words("use") else ("--context", str(best.context_tokens))
             output.next(

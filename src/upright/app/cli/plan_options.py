@@ -45,6 +45,7 @@ GOAL = {
     "gpu_memory_utilization": "memory_fraction",
     "max_num_seqs": "sequences",
     "max_num_batched_tokens": "batched_tokens",
+    "place": "place",
     "draft": "draft",
     "acceptance": "acceptance",
     "min_speed": "minimum_tokens_per_second",
@@ -142,6 +143,14 @@ host_cache_option = click.option(
 )
 
 
+place_option = click.option(
+    "--place",
+    metavar="LAYERS",
+    help="Layers of routed experts on the GPUs, the others in system RAM: none, filled, or so many on each GPU: 3+3.  "
+    "[default: filled]",
+)
+
+
 def engine_options(function: F) -> F:
     """Which engine, and how it divides the model and the memory: what `plan` and recipes are asked for alike."""
     for option in (
@@ -166,6 +175,7 @@ def engine_options(function: F) -> F:
             help="Requests that the engine may run at once: fewer leave more for the KV cache.  "
             "[default: as many as fit]",
         ),
+        place_option,
         click.option("--kv-dtype", help="Type of the KV cache, as the engine spells it: bf16, fp8, q8_0."),
         click.option(
             "--expert-parallel/--no-expert-parallel",

@@ -59,7 +59,7 @@ def command(model: str, heal: bool, dry_run: bool, output: Output, **wanted: Any
     recipe = prepared.recipe
     if recipe is None:
         output.answer(prepared.plan, lambda console: objections_page(console, prepared.plan))
-        output.next("plan", model, *typed_words("context", "users", "engine", "engine_version", "host_cache"))
+        output.next("plan", model, *typed_words("context", "users", "engine", "engine_version", "place", "host_cache"))
         output.no()
         return
     if dry_run:

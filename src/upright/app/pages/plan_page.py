@@ -16,6 +16,7 @@ from upright.facts.records.plan import Plan, Rate, Turn
 from upright.planning.choosing.artifacts import ArtifactChoice
 from upright.planning.choosing.engine_constraints import FORBIDDEN
 from upright.planning.choosing.explanations import choice_words, expert_words
+from upright.planning.choosing.placements import GOES_BY, Placement
 from upright.planning.choosing.published_notes import NEAREST_PUBLISHED
 from upright.planning.choosing.trades import OTHER_WAY, configuration_words
 from upright.planning.placement.devices import RAM_NOT_SPECIFIED, RAM_UNSAID
@@ -65,6 +66,7 @@ def plan_page(
     width: int,
     instead: Sequence[Plan] | None = (),
     *,
+    placed: Sequence[Placement] = (),
     own: Plan | None = None,
     why: bool = False,
     everything: bool = False,
@@ -72,9 +74,9 @@ def plan_page(
 ) -> str:
     """`instead`: plans of other models, where nothing of this one fits; None if nobody looked.
 
-    `own`: of this one as a GGUF of another type. `ram_unknown`: with system RAM it may fit.
+    `placed`: its experts otherwise. `own`: of this one as a GGUF of another type. `ram_unknown`: with RAM it may fit.
     """
-    lines = [*_lines(plans, chosen, width, ram_unknown)]
+    lines = [*_lines(plans, chosen, width, ram_unknown, placed)]
     if own is not None:
         lines += _of_own_type(own, instead or (), plans[0], width)
     else:
@@ -96,7 +98,9 @@ def verdict(plan: Plan, ram_unknown: bool) -> str:
     return style("not known" if plan.not_understood else "not like this", fg="red", bold=True)
 
 
-def _lines(plans: Sequence[Plan], chosen: ArtifactChoice, width: int, ram_unknown: bool) -> Iterator[str]:
+def _lines(
+    plans: Sequence[Plan], chosen: ArtifactChoice, width: int, ram_unknown: bool, placed: Sequence[Placement]
+) -> Iterator[str]:
     plan = plans[0]
     said = verdict(plan, ram_unknown)
     fits_a_line = len(f"{plan.model}: {uncoloured(said)}") <= width
@@ -109,6 +113,7 @@ def _lines(plans: Sequence[Plan], chosen: ArtifactChoice, width: int, ram_unknow
     for sentence in (choice_words(plans, chosen), expert_words(plan.expert_places)):
         if sentence is not None:
             yield from _wrapped(sentence, width)
+    yield from _placements(placed, width)
     for objection in plan.objections:
         yield from _wrapped(objection.message, width, "no   ", "red")
         if objection.remedy:
@@ -263,6 +268,26 @@ def _capacity(plan: Plan) -> str:
     longer = plan.largest_context_tokens > kv.low_tokens
     requests = f", in requests of {format_tokens(plan.context_tokens)}" if longer else ""
     return f"{format_tokens(kv.capacity_tokens)} tokens expected, at least {format_tokens(kv.low_tokens)}{requests}"
+
+
+def _placements(placed: Sequence[Placement], width: int) -> Iterator[str]:
+    """Layers of experts on the GPUs, and what they buy; what the use would choose is marked."""
+    ubatches = sorted({ubatch for each in placed for ubatch in each.prefill})
+    first = max((len(each.place) for each in placed), default=0)
+    rows = [("--place", "decode", [f"{ubatch:,}" for ubatch in ubatches], "context", "")] if placed else []
+    for each in placed:
+        decode = _expected(each.plan.speed.decode) if each.plan.fits and each.plan.speed else "-"
+        prefill = [_expected(each.prefill[ubatch]) if ubatch in each.prefill else "-" for ubatch in ubatches]
+        best = f"  {GOES_BY[each.plan.goal.use]}" if each.best else ""
+        rows.append((each.place, decode, prefill, format_tokens(each.context_tokens), best))
+    for index, (place, decode, prefill, context, best) in enumerate(rows):
+        title, by_ubatch = "" if index else "prefill -ub", " ".join(f"{rate:>6}" for rate in prefill)
+        row = f"  {place:<{max(7, first)}} {decode:>6} {title:>12}{by_ubatch} {context:>9}"
+        yield row + (best if len(row + best) <= width else " *" * bool(best))
+
+
+def _expected(found: Rate | None) -> str:
+    return "?" if found is None or found.best is None else _number(found.best)
 
 
 def _nearest(plan: Plan, width: int) -> Iterator[str]:

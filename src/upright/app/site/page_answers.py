@@ -165,9 +165,9 @@ def plan_answer(planned: PlannedRequest, plans: Sequence[Plan], options: Sequenc
     """The record as `plan --json` prints it, and what the page draws of the best plan."""
     from upright.app.pages.plan_page import PARTS, configuration, device_groups, part_bytes, plan_page, verdict
 
-    best, choice = planned.best, planned.request.choice
+    best, choice, placed = planned.best, planned.request.choice, planned.placements()
     return {
-        "record": {"fits": best.fits, "plans": [{**plan.to_dict(), "fits": plan.fits} for plan in plans]},
+        "record": planned.answer(plans, placed),
         "view": {
             "verdict": uncoloured(verdict(best, planned.ram_unknown)),
             "configuration": configuration(best),
@@ -184,7 +184,9 @@ def plan_answer(planned: PlannedRequest, plans: Sequence[Plan], options: Sequenc
             "pinned": _pinned(best),
             "more": not best.fits and not planned.offers(),
         },
-        "words": uncoloured(plan_page(planned.plans, choice, _WIDTH, None, ram_unknown=planned.ram_unknown)),
+        "words": uncoloured(
+            plan_page(planned.plans, choice, _WIDTH, None, placed=placed, ram_unknown=planned.ram_unknown)
+        ),
         "command": shlex.join(("upright", "plan", *options)),
     }
 
@@ -275,7 +277,7 @@ def _options(named: PageBox, *first: str, among: Sequence[str] | None = None, ma
     return spelled
 
 
-_OF_UP = ("context_tokens", "users", "engine")
+_OF_UP = ("context_tokens", "users", "engine", "place")
 """Wishes that `up` takes."""
 _SPELLED: dict[str, str] = {
     "context_tokens": "--context",
@@ -292,6 +294,7 @@ _SPELLED: dict[str, str] = {
     "memory_fraction": "--gpu-memory-utilization",
     "sequences": "--max-num-seqs",
     "batched_tokens": "--max-num-batched-tokens",
+    "place": "--place",
     "draft": "--draft",
     "nodes": "--nodes",
     "link": "--link",

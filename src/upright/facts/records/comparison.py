@@ -84,8 +84,8 @@ class Comparison(Record):
     """Columns side by side."""
 
     kind: ClassVar[str] = "comparison"
-    schema_version: ClassVar[int] = 4
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added, 2: fields_added, 3: fields_added}
+    schema_version: ClassVar[int] = 5
+    upgrades: ClassVar[Mapping[int, Upgrade]] = dict.fromkeys((1, 2, 3, 4), fields_added)
 
     goal: Goal
     """What was asked of each."""

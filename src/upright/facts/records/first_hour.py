@@ -124,8 +124,8 @@ class FieldTest(Record):
     """A field test as it goes: written before and after each step, so that a killed one goes on where it was."""
 
     kind: ClassVar[str] = "field-test"
-    schema_version: ClassVar[int] = 3
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added, 2: fields_added}
+    schema_version: ClassVar[int] = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = dict.fromkeys((1, 2, 3), fields_added)
 
     name: SafeName
     """Its name: the folder that it is kept in."""
@@ -188,8 +188,8 @@ class FieldBundle(Record):
     """A field test for somebody else: the test and a statement of each deployment, redacted."""
 
     kind: ClassVar[str] = "field-bundle"
-    schema_version: ClassVar[int] = 3
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added, 2: fields_added}
+    schema_version: ClassVar[int] = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = dict.fromkeys((1, 2, 3), fields_added)
 
     test: FieldTest
     """What was done, and what came of it."""

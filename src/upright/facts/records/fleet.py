@@ -236,8 +236,8 @@ class Fleet(Record):
     """Boxes that serve one model each, and the router in front of them."""
 
     kind: ClassVar[str] = "fleet"
-    schema_version: ClassVar[int] = 4
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: fields_added, 2: fields_added, 3: fields_added}
+    schema_version: ClassVar[int] = 5
+    upgrades: ClassVar[Mapping[int, Upgrade]] = dict.fromkeys((1, 2, 3, 4), fields_added)
 
     name: Name
     """How verbs call it."""

@@ -60,6 +60,8 @@ class Goal(Part):
     """Requests that the engine may run at once (vLLM's --max-num-seqs); None leaves it to the recipe."""
     batched_tokens: Count | None = None
     """Tokens that it computes at once (vLLM's --max-num-batched-tokens); None leaves it to the recipe."""
+    place: SafeName | None = None
+    """Layers of routed experts on the GPUs: none, filled, or so many on each (3+3); None fills them too."""
     draft: bool = False
     """Plan room for a draft model (EAGLE-3, MTP)."""
     acceptance: float | None = None
@@ -358,10 +360,9 @@ class Plan(Record):
     """One way to stand this model on this box."""
 
     kind: ClassVar[str] = "plan"
-    schema_version: ClassVar[int] = 10
+    schema_version: ClassVar[int] = 11
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
-        1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: fields_added, 6: fields_added, 7: fields_added,
-        8: fields_added, 9: fields_added,
+        1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, **dict.fromkeys((5, 6, 7, 8, 9, 10), fields_added),
     }  # fmt: skip
 
     engine: SafeName

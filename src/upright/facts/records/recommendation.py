@@ -119,8 +119,8 @@ class Recommendation(Record):
     """What to run on this box."""
 
     kind: ClassVar[str] = "recommendation"
-    schema_version: ClassVar[int] = 5
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, 3: fields_added, 4: fields_added}
+    schema_version: ClassVar[int] = 6
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _from_1, 2: _from_2, **dict.fromkeys((3, 4, 5), fields_added)}
 
     box: SafeName
     """Which machine."""

@@ -35,6 +35,7 @@ from upright.planning.choosing.unknown import (
 )
 from upright.planning.memory.kvcache import cache_shape
 from upright.planning.placement import gpu_memory_utilization as fractions
+from upright.planning.placement.asked_layers import layers_asked
 from upright.planning.placement.cpu import CpuCase, cpu_build, plan_on_cpu
 from upright.planning.placement.devices import HOST, NO_GPU, gpus, same_kind
 from upright.planning.placement.engine_support import engines_for, layers_of, ranks_of
@@ -314,6 +315,8 @@ def with_placement_capacity(plan: Plan) -> Plan:
     in_ram = any(place.device == HOST for place in plan.expert_places)
     if plan.memory_fraction is not None or not plan.expert_places or (plan.fits and not in_ram):
         return plan
+    if layers_asked(plan.goal.place) is not None:
+        return plan  # what the experts leave over is the cache's
     best = min(plan.kv.capacity_tokens, plan.kv.planned_tokens)
     low = best if plan.fits else min(plan.kv.low_tokens, best)
     kv = plan.kv.model_copy(update={"low_tokens": low, "capacity_tokens": best, "high_tokens": best})

@@ -15,6 +15,7 @@ from upright.facts.records.model import Model
 from upright.facts.records.plan import Goal, Nearest, Plan
 from upright.planning.choosing.goal_checks import fp8_images
 from upright.planning.choosing.rule import faithful
+from upright.planning.placement.asked_layers import FILLED
 from upright.planning.placement.devices import HOST, sold_with
 from upright.planning.placement.engine_support import supports_dcp
 from upright.planning.placement.gpu_memory_utilization import OPTION, gpu_share
@@ -30,7 +31,7 @@ SMALLER_CACHE = {"bf16": "fp8", "f16": "q8_0"}
 """The next cache type below an engine's default."""
 RANK_OPTIONS = ("tensor_parallel", "pipeline_parallel", "data_parallel", "decode_context_parallel")
 # Wishes that were made for one artifact: another one has ways of its own.
-ARTIFACT_OPTIONS = ("engine", "engine_version", "kv_dtype", "memory_fraction", *RANK_OPTIONS)
+ARTIFACT_OPTIONS = ("engine", "engine_version", "kv_dtype", "memory_fraction", "place", *RANK_OPTIONS)
 
 
 class Larger(NamedTuple):
@@ -125,6 +126,9 @@ def _corrections(plan: Plan) -> Iterator[_Change]:
             named = ("--engine", engine) if goal.engine not in (None, engine) else ()
             options = (*named, "--kv-dtype", goal.kv_dtype or "fp8", "--image", image)
             yield _Change(f"the fp8 cache with a community image, --image {image}", patched, options)
+    if "does-not-fit" in codes and goal.place not in (None, FILLED):
+        filled = goal.model_copy(update={"place": FILLED})
+        yield _Change("as many layers of experts as there is room for", filled, ("--place", FILLED))
     if "no-ranks" in codes:
         yield _Change("whole layers on devices", goal.model_copy(update=dict.fromkeys(RANK_OPTIONS)), ())
 

@@ -29,6 +29,7 @@ from upright.facts.catalog.versions import in_range
 from upright.facts.records.box import Box
 from upright.facts.records.model import MlaAttention, Model
 from upright.facts.records.plan import Goal, Plan, Rate, Use
+from upright.planning.placement.asked_layers import NO_EXPERT_LAYERS
 from upright.planning.speed.prefill_reach import from_siblings
 from upright.planning.speed.rows import speed_row
 from upright.planning.speed.turns import ANSWER_TOKENS, FIRST_PROMPT_TOKENS, NEW_TOKENS, expected_seconds
@@ -52,7 +53,10 @@ _BY_A_SETTING = ("pool-too-small", "constraint")
 """Objections that another context or split ends; for the others the box is too small."""
 _BY_A_WISH = ("heads-not-divisible", "too-few-layers", "dcp-not-divisor", "no-dcp", "dp-not-divisor", "no-dp")
 """Wishes that no size of the weights could meet: what else is short is short by them."""
-_HOPELESS = ("wrong-format", "no-ranks", "no-gpu", "no-kernels", "ik-only-types", "too-few-gpus", NOT_KNOWN)
+_HOPELESS = (
+    *("wrong-format", "no-ranks", "no-gpu", "no-kernels", "ik-only-types", "too-few-gpus"),
+    *(NO_EXPERT_LAYERS, NOT_KNOWN),
+)
 
 
 class Way:

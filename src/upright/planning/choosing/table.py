@@ -26,6 +26,7 @@ from upright.planning.choosing.published_notes import published_notes
 from upright.planning.choosing.rule import Way, lost_much, missed_floor_words, of_like_size, ordered
 from upright.planning.choosing.trades import other_ways
 from upright.planning.choosing.tuning_steps import tuning_steps
+from upright.planning.placement.asked_layers import check_place, refuse_needless
 from upright.planning.placement.devices import RAM_NOT_SPECIFIED, gpus
 from upright.planning.placement.engine_support import built_for, engines_for_artifact, has_kernels
 from upright.planning.speed.rows import fitted_on
@@ -61,6 +62,7 @@ def plan(
     """
     goal = goal or Goal()
     check_goal(goal)
+    check_place(goal.place, box)
     if goal.engine_version is not None:
         from upright.planning.choosing.releases import check_version
 
@@ -68,6 +70,7 @@ def plan(
     table = table_of(box, goal, verdicts, measured)
     ways = table.ways(model, goal, choose_from, every=every)
     plans, best = [way.plan for way in ways], ways[0]
+    refuse_needless(best.plan)
     if best.plan.not_understood or not advise(best.plan):
         return plans
     if goal.nodes > 1:

@@ -14,6 +14,7 @@ from upright.facts.records.box import Box
 from upright.facts.records.model import MlaAttention, Model
 from upright.facts.records.plan import Goal, Note, Objection
 from upright.planning.memory.kvcache import PACKED_SPARSE
+from upright.planning.placement.asked_layers import NO_EXPERT_LAYERS
 
 NO_CACHE_TYPE = "no-cache-type"
 UNRECORDED = "architecture-not-recorded"
@@ -173,7 +174,10 @@ def _no_cache_type(engine: str, goal: Goal, model: Model) -> Objection | None:
 
 def _against(engine: str, goal: Goal) -> Objection | None:
     if layers_of(engine) is None:
-        return None
+        if goal.place is None:
+            return None
+        message = f"{engine} puts no whole layers of experts into system RAM"
+        return Objection(code=NO_EXPERT_LAYERS, message=message, remedy="leave out --place")
     if goal.nodes > 1:
         other = next((name for name in ENGINES if ranks_of(name)), None)
         remedy = f"--engine {other}, with {ENGINES[other].loads[0]}" if other else None

@@ -23,6 +23,7 @@ from upright.planning.memory.kvcache import cache_shape
 from upright.planning.memory.layouts import Storage
 from upright.planning.memory.overhead import RESTART_SPREAD, overheads
 from upright.planning.memory.weights import layer_bytes
+from upright.planning.placement.asked_layers import layers_asked, place_objection
 from upright.planning.placement.devices import (
     HOST,
     HOST_RESERVE,
@@ -172,10 +173,20 @@ def plan_in_layers(case: LayerCase) -> Plan:
         objections=_objections(case, job, sure, low, bands),
         notes=_notes(case, job, sure),
     )
+    if objection := place_objection(plan, len(job.experts), whole=_whole(case, bands)):
+        plan = plan.model_copy(update={"objections": (objection, *plan.objections)})
     alone = low
     if case.goal.users > 1 or counted is not roomiest:
         alone = capacity_tokens(replace(roomiest, users=1), bands.high, most=min(most, MOST_TOKENS))
     return with_limits(plan, case.model, longest_tokens=alone)
+
+
+def _whole(case: LayerCase, bands: _Bands) -> bool:
+    """Whether experts were placed by wish, though the GPUs hold all of them."""
+    if case.goal.place is None:
+        return False
+    job, sure = _placed(replace(case, goal=case.goal.model_copy(update={"place": None})), bands)
+    return not sure[-1].expert_layers and feasible(job, sure)
 
 
 def _placed(case: LayerCase, bands: _Bands) -> tuple[PlacementJob, tuple[DeviceLoad, ...]]:
@@ -229,7 +240,10 @@ def _job(case: LayerCase) -> PlacementJob:
     if any(device.unified for device in devices):
         offered = 0
     budgets = tuple(max(0, device.cuda_bytes - case.margin.bytes) for device in devices)
-    return PlacementJob(case.model, shape, devices, budgets, offered, case.goal.users, ubatch, case.spread.scratch)
+    return PlacementJob(
+        case.model, shape, devices, budgets, offered, case.goal.users, ubatch, case.spread.scratch,
+        asked_layers=layers_asked(case.goal.place),
+    )  # fmt: skip
 
 
 def _bands(case: LayerCase) -> _Bands:

@@ -73,6 +73,8 @@ class PlacementJob:
     scratch: PromptScratch = USUAL_SCRATCH
     layer_counts: tuple[int, ...] = ()
     """Layers of each GPU, where they are of several kinds; even without."""
+    asked_layers: tuple[int, ...] | None = None
+    """Layers of experts that are wanted on the first GPUs, none on the others; None: as many as there is room for."""
 
     @cached_property
     def dense(self) -> dict[int | None, int]:
@@ -211,7 +213,7 @@ def _on_gpus(
     ]
     experts = {layer: int(factor * size) for layer, size in job.experts.items() if layer is not None}
     rooms = [budget - base.bytes for budget, base in zip(job.gpu_budgets, bases, strict=True)]
-    kept = choose_expert_layers(job.parts, experts, rooms)
+    kept = choose_expert_layers(job.parts, experts, rooms, job.asked_layers)
     loads = [_with_experts(base, layers_here, experts) for base, layers_here in zip(bases, kept, strict=True)]
     left = tuple(sorted(experts.keys() - {layer for layers_here in kept for layer in layers_here}))
     inputs = 0 if job.unified else int(factor * sum(job.outside.get(group, 0) for group in _LOOKED_UP))
@@ -219,14 +221,18 @@ def _on_gpus(
 
 
 def choose_expert_layers(
-    parts: Sequence[range], experts: Mapping[int, int], rooms: Sequence[int]
+    parts: Sequence[range], experts: Mapping[int, int], rooms: Sequence[int], asked: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], ...]:
     """Layers of experts on each GPU, as many bytes as there is room for: every byte there is one that the processor
-    need not read. First each GPU's own layers, head and tail of the model first; then what still fits anywhere."""
-    kept: list[tuple[int, ...]] = []
-    for index, (part, room) in enumerate(zip(parts, rooms, strict=True)):
+    need not read. First each GPU's own layers, head and tail of the model first; then what still fits anywhere. As
+    many layers as were asked for, where somebody did, whether there is room or not."""
+    owned: list[list[int]] = []
+    for index, part in enumerate(parts):
         own = part if index == 0 or index < len(parts) - 1 else reversed(part)
-        kept.append(_fill(room, [layer for layer in own if layer in experts], experts))
+        owned.append([layer for layer in own if layer in experts])
+    if asked is not None:
+        return _as_asked(owned, [*asked, *[0] * (len(parts) - len(asked))])
+    kept = [_fill(room, own, experts) for own, room in zip(owned, rooms, strict=True)]
     taken = {layer for layers in kept for layer in layers}
     left = [layer for layer in experts if layer not in taken]
     for index, room in enumerate(rooms):
@@ -236,6 +242,17 @@ def choose_expert_layers(
     if left and len(set(experts.values())) > 1:
         kept = _mixed(kept, experts, rooms)
     return tuple(tuple(sorted(layers)) for layers in kept)
+
+
+def _as_asked(owned: Sequence[Sequence[int]], asked: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """So many of each GPU's own layers; more than it has are those that the others leave."""
+    left = [layer for own, count in zip(owned, asked, strict=False) for layer in own[count:]]
+    kept = []
+    for own, count in zip(owned, asked, strict=False):
+        more = max(0, count - len(own))
+        kept.append(tuple(sorted((*own[:count], *left[:more]))))
+        left = left[more:]
+    return tuple(kept)
 
 
 def _mixed(kept: list[tuple[int, ...]], experts: Mapping[int, int], rooms: Sequence[int]) -> list[tuple[int, ...]]:

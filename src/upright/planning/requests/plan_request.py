@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from upright.base.errors import EngineError
 from upright.facts.records.plan import Goal, Nearest, Plan
@@ -18,6 +18,7 @@ from upright.planning.choosing.artifacts import ArtifactChoice as ArtifactChoice
 from upright.planning.choosing.artifacts import own_quant_plan, smaller_models
 from upright.planning.choosing.engine_constraints import FORBIDDEN
 from upright.planning.choosing.nearest import ARTIFACT_OPTIONS, RANK_OPTIONS
+from upright.planning.choosing.placements import Placement, placements
 from upright.planning.placement.devices import RAM_NOT_SPECIFIED
 from upright.planning.placement.engine_support import NO_CACHE_TYPE, ranks_of
 from upright.planning.placement.host_tier import TOO_LARGE, TOO_SMALL, with_host_cache
@@ -106,6 +107,16 @@ class PlannedRequest(NamedTuple):
         options = [objection.remedy or "" for objection in objections if objection.code in _SETTLED]
         ended = len(options) == len(objections) and all(_OPTION.fullmatch(option) for option in options)
         return tuple(dict.fromkeys(options)) if ended else ()
+
+    def placements(self) -> tuple[Placement, ...]:
+        """The best plan's experts placed otherwise, where some of them are in system RAM."""
+        request = self.request
+        return placements(self.best, self.artifact, request.box, request.verdicts, request.measured)
+
+    def answer(self, plans: Sequence[Plan], placed: Sequence[Placement]) -> dict[str, Any]:
+        """What `--json` prints of so many of the plans."""
+        beside = {"placements": [each.to_dict() for each in placed]} if placed else {}
+        return {"fits": self.best.fits, "plans": [{**way.to_dict(), "fits": way.fits} for way in plans], **beside}
 
     def instead(self) -> list[Plan]:
         """Smaller models that fit, where this one does not and no offer or option keeps what was asked."""
