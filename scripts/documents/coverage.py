@@ -77,8 +77,7 @@ them (GLM-5 in AWQ on SGLang) only because its own report is a row (`tests/accur
 
 Do not believe: the rate at the end of a long prompt (printed is the mean over a prompt; llama-bench at a depth is up to
 30 % below), a pool of vLLM started without the recipe's `--max-num-seqs` (by itself it takes up to 1,024 requests at
-once, for up to 5 GiB a GPU: `--max-num-seqs 1024` plans that, and a note says where it decides), two sockets
-to none of which the engine is bound (0.5 to 0.8 of what is planned), more than one
+once, for up to 5 GiB a GPU: `--max-num-seqs 1024` plans that, and a note says where it decides), more than one
 user of llama.cpp on a GPU other than a DGX Spark (the band says how little is known),
 gpt-oss by vLLM on a DGX Spark (a fork with MXFP4 kernels of its own is faster than the published bytes can be read).
 """

@@ -16,6 +16,7 @@ from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Note, Plan, Rate, Speed
 from upright.planning.choosing.nearest_run import nearest_run, ranks_of_run, runs_of
+from upright.planning.speed.layered import BOUND_TO_NONE
 from upright.planning.speed.predict import speed
 
 NEAREST_PUBLISHED = "nearest-published"
@@ -111,14 +112,17 @@ def _crowd(plan: Plan, model: Model, box: Box) -> Note | None:
 
 
 def _sockets(plan: Plan, box: Box) -> Note | None:
-    """One socket's bandwidth is counted: both count only where every core reads its own socket's RAM."""
-    reads_ram = plan.speed is not None and any(term.term == "memory" for term in plan.speed.terms)
-    if not reads_ram or (box.cpu.sockets or 1) < 2:
+    """Both count only where every core reads its own socket's RAM."""
+    terms = [term for term in plan.speed.terms if term.step == "decode"] if plan.speed else []
+    in_ram = sum(term.milliseconds for term in terms if term.term == "memory")
+    if not in_ram or (box.cpu.sockets or 1) < 2:
         return None
+    step = sum(term.milliseconds for term in terms)
+    bound = step / (step - (1 - BOUND_TO_NONE) * in_ram)
     message = (
-        f"decode counts the RAM of one of {box.cpu.sockets} sockets. Published runs that were bound to none decoded at "
-        "0.5 to 0.8 of that (2x Xeon 6138, 2x Xeon 5218, 2x EPYC 9175F), with memory placed by NUMA node at up to "
-        "twice (measurements/m339)"
+        f"decode is that of an engine bound to none of {box.cpu.sockets} sockets, which does {BOUND_TO_NONE:g} of what "
+        f"one does alone: bound to one it is {bound:.1f} times as fast, and with "
+        "memory placed by NUMA node faster still (measurements/m339)"
     )
     remedy = "numactl --cpunodebind=0 --membind=0, where one socket's RAM holds it"
     return Note(code=SOCKETS, message=message, remedy=remedy)

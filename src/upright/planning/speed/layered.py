@@ -21,6 +21,14 @@ HOST_HEADS = 8
 """Query heads for which a processor reads a latent cache once: runs without a GPU slow down by that much a context."""
 
 
+BOUND_TO_NONE = 0.57
+"""Of what one of several sockets does alone, an engine that is bound to none of them, whose weights lie on either.
+
+Two Xeon 6138 did 0.60 (ik_llama.cpp discussion 385: 2.4, 2.3 and 2.1 tok/s), two EPYC 9115 0.57 (393: 8.65 at 17k), two
+Xeon 8480+ 0.46 (396: 27 tok/s, and 40 bound to one). Each foretold by the middle of the others is 17 % off at most.
+"""
+
+
 class HostFigures(NamedTuple):
     """The figures of a machine that hybrid speed hangs on."""
 
@@ -30,6 +38,13 @@ class HostFigures(NamedTuple):
     """Whether somebody measured that, or it is theoretical."""
     slot: float | None = None
     """Bytes a second of a GPU's PCIe slot; None if not known."""
+    sockets: int = 1
+    """Sockets that the engine may run on."""
+
+    @property
+    def share(self) -> float:
+        """Of what one socket's channels and cores do."""
+        return BOUND_TO_NONE if self.sockets > 1 else 1.0
 
 
 class Layered(NamedTuple):
@@ -85,11 +100,11 @@ def _readings(reader: AttentionReader) -> int:
 
 def _processor(case: Layered, weights: float, multiplied: float, cached: float, layers: int) -> Iterable[Amount]:
     """The channels bring a weight once for all tokens of a step, the cores multiply it for each."""
-    efficiency = "host_measured_efficiency" if case.host.measured else "host_efficiency"
-    yield Amount("memory", efficiency, (weights + cached) / case.host.bandwidth)
-    yield Amount("memory", "host_alone_gb_s" if case.silicon is None else "host_gb_s", multiplied)
-    yield Amount("memory", "host_cache_gb_s", cached)
-    yield Amount("memory", "host_layer_us", layers)
+    efficiency, share = "host_measured_efficiency" if case.host.measured else "host_efficiency", case.host.share
+    yield Amount("memory", efficiency, (weights + cached) / case.host.bandwidth / share)
+    yield Amount("memory", "host_alone_gb_s" if case.silicon is None else "host_gb_s", multiplied / share)
+    yield Amount("memory", "host_cache_gb_s", cached / share)
+    yield Amount("memory", "host_layer_us", layers / share)
 
 
 def layered_prompt(

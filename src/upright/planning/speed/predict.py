@@ -299,7 +299,8 @@ def speed_case(plan: Plan, model: Model, box: Box, row: SpeedRow) -> SpeedCase |
         if in_memory or silicon is None:
             return None
         bandwidth = 1.0
-    host = HostFigures(bandwidth, measured, min((_slot(gpu) or 0.0 for gpu in box.gpus), default=0.0) or None)
+    slot = min((_slot(gpu) or 0.0 for gpu in box.gpus), default=0.0) or None
+    host = HostFigures(bandwidth, measured, slot, box.cpu.sockets or 1)
     on_host = in_memory if silicon else layers
     return SpeedCase(plan, row, work, silicon, Layered(work, silicon, host, layers, on_host, parts))
 
@@ -352,7 +353,7 @@ def _as_the_nearest(gpu: Gpu) -> GpuFigures | None:
 
 
 def _host_bandwidth(box: Box) -> tuple[float | None, bool]:
-    """Of one socket: an engine that is not bound to one reads half of its weights from the other, and slower."""
+    """Of one socket."""
     sockets = box.cpu.sockets or 1
     if box.memory_bandwidth_measured_bytes_per_second.value is not None:
         return float(box.memory_bandwidth_measured_bytes_per_second.value) / sockets, True

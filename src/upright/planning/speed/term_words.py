@@ -99,7 +99,8 @@ def _memory_words(work: Work, layered: Layered | None, row: SpeedRow, rows: int)
     brought = f"brought at {share:.0%} of {kind} {format_size(layered.host.bandwidth)}/s"
     multiplied = f", multiplied at {cores:,.0f} GB/s" if cores < NO_LIMIT else ""
     handed = f", {constants.host_layer_us:.0f} us a layer to hand over" if constants.host_layer_us else ""
-    return f"{what}, {format_size(read)}, by the processor: {brought}{multiplied}{handed}"
+    bound = f"; {layered.host.share:.2f} of that, bound to no socket" if layered.host.share < 1 else ""
+    return f"{what}, {format_size(read)}, by the processor: {brought}{multiplied}{handed}{bound}"
 
 
 def _prompt_words(term: str, work: Work, layered: Layered | None, row: SpeedRow, context: int) -> str:
