@@ -107,6 +107,7 @@ def _concerns(when: When, situation: Situation) -> bool:
         and _any(when.thinking, (about.thinking,))
         and when.block in (None, about.expert_block)
         and when.unified_memory in (None, about.unified_memory)
+        and when.gpus in (None, about.box_gpus > 0)
         and when.without_patch not in about.patches
         and _any(when.images, (about.image,))
         and not (when.upstream and about.image)

@@ -20,6 +20,8 @@ class Http(NamedTuple):
     """How it takes the API key without showing it in a process listing."""
     owner: str | None = None
     """The word by which it is known in `owned_by` of a model that it lists; None if it does not say."""
+    server: str | None = None
+    """The `Server` header of its answers, by which a fork is told from what it was forked from; None: another's."""
     slots: bool = False
     """Whether each request has a slot with a context of its own, told at /slots and /props as llama-server does."""
     healthy_while_loading: bool = False

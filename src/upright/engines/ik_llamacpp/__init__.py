@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from upright.engines.contract import Engine, Facet
 from upright.engines.facets.releases import BUILD, COMMIT, Releases
@@ -25,16 +26,19 @@ class IkLlamaCpp(Engine):
     name = "ik_llama.cpp"
     title = "ik_llama.cpp"
     loads = ("gguf",)
-    cache_types = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+    cache_types = ("f16", "f32", "bf16", "q8_0", "q6_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
     program = "llama-server"
-    where_from = "a build of your own: https://github.com/ikawrakow/ik_llama.cpp (no registry carries it)"
+    # ik-llama-cpp-python on PyPI has its libraries for processors, and no server.
+    where_from = "a build of your own: https://github.com/ikawrakow/ik_llama.cpp (nobody publishes its server)"
     standing = 3
     standing_hybrid = 2
-    http = HTTP
+    http = HTTP._replace(server="ik_llama.cpp")
     budget = MARGIN
     spread = Layers(fork_types=True)
     # It has no releases: its commits have no order, and its builds are counted apart from llama.cpp's.
     releases = Releases(rf"{BUILD}|{COMMIT}", ordered=False)
+
+    constrained_by: ClassVar[Mapping[str, str]] = {"--cache-type-k": "cache_type", "-ctk": "cache_type"}
 
     flags: Facet[Flags] = Facet("upright.engines.ik_llamacpp.flags:FLAGS")
     log: Facet[Log] = Facet("upright.engines.ik_llamacpp.log:LOG")

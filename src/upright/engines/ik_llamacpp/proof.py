@@ -1,4 +1,4 @@
-"""ik_llama.cpp proved without weights: its own parser, and its dry run, which ends with code 1 whatever it prints."""
+"""ik_llama.cpp proved without weights: its own parser, and its dry run, whose exit code says nothing."""
 
 from __future__ import annotations
 

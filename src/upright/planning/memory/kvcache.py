@@ -36,6 +36,7 @@ VALUE_BYTES: dict[str, Fraction] = {
     "fp8_e4m3": Fraction(1),
     "fp8_e5m2": Fraction(1),
     "q8_0": Fraction(34, 32),
+    "q6_0": Fraction(26, 32),
     "q5_1": Fraction(24, 32),
     "q5_0": Fraction(22, 32),
     "q4_1": Fraction(20, 32),

@@ -59,7 +59,8 @@ def server_endpoint(
 def _engine(endpoint: Endpoint, card: dict[str, Any], props: dict[str, Any]) -> tuple[str | None, str | None]:
     owner = str(card.get("owned_by") or "").lower()
     http_by_engine = {name: engine.http for name, engine in ENGINES.items() if engine.http.owner is not None}
-    for name, http in http_by_engine.items():
+    called = [(name, http) for name, http in http_by_engine.items() if http.server and http.server == endpoint.server]
+    for name, http in called or http_by_engine.items():
         # One with slots tells its build where it tells of them; the first of a family stands for its forks.
         if http.slots and ("build_info" in props or str(http.owner) in owner):
             return name, _text(props.get("build_info"))

@@ -25,6 +25,7 @@ from upright.serving.endpoint.streaming import Assembly
 _CHAT = "/v1/chat/completions"
 _MOST_LINES = 200_000
 _LOOK_SECONDS = 10.0
+_LONGEST_SERVER_NAME = 80
 """Between two looks at the engine's tokens."""
 _LONGEST_HOLD_SECONDS = 24 * 3600.0
 
@@ -149,6 +150,8 @@ class Endpoint:
         self._watched = watched
         self.ends: float | None = None
         """No request goes on beyond this moment (monotonic), in whichever thread."""
+        self.server: str | None = None
+        """The `Server` header of its last answer."""
         self._shows_tokens: bool | None = None
 
     def __enter__(self) -> Self:
@@ -401,7 +404,7 @@ class Endpoint:
         """Asked again once if a connection that was kept open turns out to be closed: servers close idle ones."""
         for last in (False, True):
             try:
-                return self._http.send(request, stream=True)
+                response = self._http.send(request, stream=True)
             except httpx2.TimeoutException:
                 raise UnansweredError(f"{self.base_url}{path} did not answer in time") from None
             except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError) as error:
@@ -409,6 +412,9 @@ class Endpoint:
                     raise self._unreachable(path, error) from None
             except httpx2.HTTPError as error:
                 raise self._unreachable(path, error) from None
+            else:
+                self.server = response.headers.get("server", "")[:_LONGEST_SERVER_NAME] or None
+                return response
         raise AssertionError("the second try returns or raises")
 
     def _unreachable(self, path: str, error: Exception) -> EndpointError:

@@ -16,6 +16,7 @@ from pathlib import Path
 from upright.base.bounds.files import head_text
 from upright.base.errors import EngineError, LaunchError
 from upright.base.host import Host, LocalHost, passed_environment
+from upright.base.host.contract import TIMED_OUT
 from upright.base.progress import Tell
 from upright.base.units import MIB
 from upright.engines import engine_named
@@ -32,6 +33,7 @@ from upright.serving.diagnose import LogContext, diagnose_file
 from upright.serving.launch import launch, stop
 from upright.serving.rehearse.weightless_model import WeightlessModel
 
+_LONGEST_DRY_RUN_SECONDS = 120
 _SHARE_OF_MEMORY = 0.5
 """A hollow file fills the page cache as far as it is read: only one well below the machine's memory is started."""
 _TERMS = ("weights", "kv_cache", "compute", "activations", "graphs", "runtime", "non_torch")
@@ -168,14 +170,20 @@ def _started(recipe: Recipe, directory: DeploymentDir) -> Iterator[Deployment | 
 
 
 def _dry_run(how: DryRun, recipe: Recipe, plan: Plan, host: Host, folder: Path, found: _Found, tell: Tell) -> None:
-    """Its code says nothing: what it printed of its buffers does."""
+    """Its code says nothing: what it printed of its buffers does. One that crashes, or does not end, proves nothing."""
     tell(f"asking {engine_named(recipe.engine).title} for a dry run")
     found.ways.append("dry run")
     command = [word for word in recipe.argv if "{" not in word and word not in how.without]
-    done = host.run([*command, *how.words], timeout_seconds=600)
+    done = host.run([*command, *how.words], timeout_seconds=_LONGEST_DRY_RUN_SECONDS)
     (folder / "dry-run.log").write_text(f"{done.out}\n{done.err}", encoding="utf-8")
     report = engine_named(recipe.engine).log.memory(f"{done.out}\n{done.err}")
     found.passed = any(reading.what == "kv_cache" for reading in report.readings)
+    if not found.passed and (done.code < 0 or done.code == TIMED_OUT or done.code > 128):
+        how_so = "did not end" if done.code == TIMED_OUT else "crashed"
+        raise EngineError(
+            f"not proved: the dry run of this {recipe.engine} {how_so}, which says nothing of the model",
+            hint="a start tells: upright up",
+        )
     _read_back(report, plan, found)
     if not found.passed:
         _diagnose(folder / "dry-run.log", recipe.engine, found)

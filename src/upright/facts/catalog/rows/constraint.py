@@ -47,6 +47,8 @@ class When(Part):
     """Facts that must be larger than this: `{decode_context: 1}`."""
     unified_memory: bool | None = None
     """GPU and system share one memory, or do not."""
+    gpus: bool | None = None
+    """The box has GPUs, or none."""
     without_patch: str | None = None
     """Only for builds that do not carry this patch."""
     images: tuple[NonEmptyText, ...] = ()
