@@ -32,7 +32,7 @@ SHARED = {path.stem for path in (ROOT / "tests").iterdir()} - {
 }
 pytest.register_assert_rewrite(*(f"tests.{name}" for name in SHARED))  # their asserts tell values too
 TINY_ASSETS = ROOT / "tests/assets/tiny-kimi"
-TINY_MODEL = ROOT / "src/upright/flows/line/payload/tiny-kimi-q8_0.gguf"
+TINY_MODEL = TINY_ASSETS / "tiny-kimi-q8_0.gguf"
 TINY_DRAFT = TINY_ASSETS / "tiny-kimi-draft-q8_0.gguf"
 TINY_FOLDER = TINY_ASSETS / "safetensors"
 hypothesis.settings.register_profile("house", deadline=None, max_examples=60)  # busy machines are not bugs

@@ -57,7 +57,7 @@ def programs(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_carries_what_it_needs(built: Path) -> None:
     names = zipfile.ZipFile(built).namelist()
-    assert "upright/flows/line/payload/tiny-kimi-q8_0.gguf" in names
+    assert "upright/flows/line/payload/tiny-kimi-q8_0.gguf.gz" in names
     assert any(name.startswith("upright/facts/catalog/compiled/") for name in names)
     assert not [name for name in names if name.startswith("tests/")]
 

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,8 @@ from upright.serving.connect import connect
 from upright.serving.launch import status, stop
 from upright.serving.launch.locks import without_restarts
 
-TINY_MODEL = Path(__file__).parent / "payload/tiny-kimi-q8_0.gguf"
+TINY_MODEL = Path(__file__).parent / "payload/tiny-kimi-q8_0.gguf.gz"
+"""With Kimi's own head sizes, mostly zeros: llama.cpp serves any, ik_llama.cpp no others."""
 PROVED_TO = "smoke"
 CONTEXT_TOKENS = 4096
 
@@ -61,7 +63,7 @@ def demonstrate(*, tell: Tell) -> Demonstration:
         here = method_here(ways, LocalHost())
         return Demonstration(box, missing=engine_named(loaders[0]).program, ways=ways, here=here)
     with ended_like_ctrl_c():
-        return Demonstration(box, _run(box, lambda line: tell(line.replace(f"{TINY_MODEL.parent}/", ""))))
+        return Demonstration(box, _run(box, lambda line: tell(line.replace(f"{_folder()}/", ""))))
 
 
 def _ways(engine: str, box: Box) -> tuple[InstallMethod, ...]:
@@ -69,29 +71,46 @@ def _ways(engine: str, box: Box) -> tuple[InstallMethod, ...]:
     return install_methods(engine, box.model_copy(update={"gpus": ()}))
 
 
+def _folder() -> Path:
+    return home() / "demo"
+
+
+def _unpacked() -> Path:
+    """The model, where an engine can map it."""
+    make_private(_folder())
+    model = _folder() / TINY_MODEL.stem
+    with gzip.open(TINY_MODEL) as packed, model.open("wb") as plain:
+        shutil.copyfileobj(packed, plain)
+    return model
+
+
 def _run(box: Box, tell: Tell) -> LineRun:
     goal = Goal(context_tokens=CONTEXT_TOKENS)
-    prepared = prepare_model(str(TINY_MODEL), goal, LocalHost(), port=_free_port(), tell=tell, box=box)
-    if prepared.recipe is None:
-        return LineRun(prepared)
-    directory = register(prepared)
-    try:
-        with without_restarts(directory):
-            start(prepared, directory, tell=tell)
-            evidence = prove_deployment(directory, ProofOptions(PROVED_TO), tell)
-        settings = connect(directory.read(Deployment), directory.key_file)
-        tell("stopping")
-        stop(directory)
-        done = LineRun(prepared, status(directory), evidence, settings, _kept_report(directory))
-    except UprightError:
-        _ended(directory)
-        raise
-    except BaseException:
-        _ended(directory)
+    with ExitStack() as ends:
+        model = _unpacked()
+        ends.callback(model.unlink, missing_ok=True)
+        prepared = prepare_model(str(model), goal, LocalHost(), port=_free_port(), tell=tell, box=box)
+        if prepared.recipe is None:
+            return LineRun(prepared)
+        directory = register(prepared)
+        try:
+            with without_restarts(directory):
+                start(prepared, directory, tell=tell)
+                evidence = prove_deployment(directory, ProofOptions(PROVED_TO), tell)
+            settings = connect(directory.read(Deployment), directory.key_file)
+            tell("stopping")
+            stop(directory)
+            done = LineRun(prepared, status(directory), evidence, settings, _kept_report(directory))
+        except UprightError:
+            _ended(directory)
+            ends.pop_all()  # the deployment stays, and its model with it
+            raise
+        except BaseException:
+            _ended(directory)
+            _removed(directory)
+            raise
         _removed(directory)
-        raise
-    _removed(directory)
-    return done
+        return done
 
 
 def _free_port() -> int:
@@ -101,9 +120,7 @@ def _free_port() -> int:
 
 
 def _kept_report(directory: DeploymentDir) -> Path:
-    folder = home() / "demo"
-    make_private(folder)
-    return write_report(directory, folder / "report.html")
+    return write_report(directory, _folder() / "report.html")
 
 
 def _ended(directory: DeploymentDir) -> None:

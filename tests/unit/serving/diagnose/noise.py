@@ -61,7 +61,22 @@ def llama(count: int, seed: int = 1) -> Iterator[str]:
         )
 
 
+def mlx(count: int, seed: int = 1) -> Iterator[str]:
+    dice = random.Random(seed)
+    for number in range(count):
+        stamp = f"2026-11-19 13:{number // 60 % 60:02}:{number % 60:02},{dice.randrange(1000):03} - INFO - "
+        yield dice.choice(
+            (
+                f"{stamp}Prompt Cache: {dice.randrange(10)} sequences, {dice.random() * 9:.2f} GB",
+                f"{stamp}- assistant: {dice.randrange(4)} sequences, {dice.random():.2f} GB",
+                f"{stamp}Prompt processing progress: {number % 2048}/2048",
+                '127.0.0.1 - - [19/Nov/2026 13:00:00] "POST /v1/chat/completions HTTP/1.1" 200 -',
+            )
+        )
+
+
 NOISE = {
+    "mlx": mlx,
     "vllm": vllm,
     "sglang": sglang,
     "ktransformers": sglang,
