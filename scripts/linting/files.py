@@ -37,6 +37,7 @@ MAY: dict[tuple[str, str], str] = {
     ("facts/catalog/compiled.py", "zlib.decompress"): "the cache of our own rows, keyed by their digest",
     ("models/reading/safetensors.py", "json.loads"): "one entry of a header whose length was checked",
     ("facts/catalog/recorded_starts.py", "path.open"): "our own rows",
+    ("flows/line/demo.py", "gzip.open"): "our own model",
     ("serving/check/start_code.py", "(Path(folder) / 'task.json').open"): TEMPORARY,
     ("serving/check/start_code.py", "talk.read_text"): TEMPORARY,
     ("proof/benchmark/scheduled_server.py", "json.loads"): "our own program's words to itself",

@@ -20,7 +20,7 @@ from upright.engines import ENGINES, engine_named
 from upright.facts.records.box import Box
 from upright.facts.records.deployment import Deployment
 from upright.facts.records.plan import Goal
-from upright.facts.store import DeploymentDir
+from upright.facts.store import DeploymentDir, write_atomically
 from upright.flows.line.agent import ended_like_ctrl_c, signals_kept_off
 from upright.flows.line.flow import LineRun
 from upright.flows.line.preparing import prepare_model
@@ -79,8 +79,8 @@ def _unpacked() -> Path:
     """The model, where an engine can map it."""
     make_private(_folder())
     model = _folder() / TINY_MODEL.stem
-    with gzip.open(TINY_MODEL) as packed, model.open("wb") as plain:
-        shutil.copyfileobj(packed, plain)
+    with gzip.open(TINY_MODEL) as packed:
+        write_atomically(model, packed.read())
     return model
 
 
