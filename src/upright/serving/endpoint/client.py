@@ -25,8 +25,8 @@ from upright.serving.endpoint.streaming import Assembly
 _CHAT = "/v1/chat/completions"
 _MOST_LINES = 200_000
 _LOOK_SECONDS = 10.0
-_LONGEST_SERVER_NAME = 80
 """Between two looks at the engine's tokens."""
+_LONGEST_SERVER_NAME = 80
 _LONGEST_HOLD_SECONDS = 24 * 3600.0
 
 
