@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.hostile_server import BEHAVIOURS, Peer
 from tests.ports import free_port
+from upright.engines.llamacpp.proof import PARSER
 
 _PR_SET_PDEATHSIG = 1
 
@@ -34,7 +35,7 @@ def program_of(folder: Path, real: Path, behaviour: str, turn: Path) -> Path:
 
 def main() -> None:
     real, behaviour, turn, *argv = sys.argv[1:]
-    if "--port" not in argv:
+    if "--port" not in argv or argv[-len(PARSER.words) :] == list(PARSER.words):
         os.execv(real, [real, *argv])
     place = argv.index("--port") + 1
     outer, inner = int(argv[place]), free_port()

@@ -168,6 +168,7 @@ def test_a_replay_that_is_told_to_end_takes_its_engine_along(
     """Before, its engine stayed up."""
     with replaying(claim, llama_server, tmp_path, "byte a second", "60s") as replay:
         replay.begin()
+        replay.turn.touch()  # else it is done before it is told to
         time.sleep(2)
         replay.process.send_signal(sign)
         assert replay.process.wait(30) == 130, "".join(replay.said)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
-from upright.base import units
+from upright.base import bounds, units
 from upright.base.errors import LaunchError, UprightError
 from upright.base.progress import Tell, pulsing
 from upright.facts import store
@@ -47,11 +47,10 @@ def prove_deployment(
     tell, options = pulsing(tell), _fitted(options, directory)
     changes = _changes(directory, options)
     undo_interrupted(directory, tell)
-    ends = None if options.budget_seconds is None else time.monotonic() + options.budget_seconds
+    ends = _end_of(options)
 
     def proved() -> Evidence:
-        left = None if ends is None else max(ends - time.monotonic(), 0)
-        return _prove_once(directory, replace(options, budget_seconds=left), tell)
+        return _prove_once(directory, _until(ends, options), tell)
 
     def proved_anew() -> Evidence:
         """With the whole budget: a trial has one of its own for its measuring."""
@@ -131,6 +130,7 @@ def _changes(directory: DeploymentDir, options: ProofOptions) -> list[TrialChang
 
 
 def _prove_once(directory: DeploymentDir, options: ProofOptions, tell: Tell) -> Evidence:
+    ends = _end_of(options)
     deployment = status(directory)
     if deployment.state not in RUNNING:
         raise LaunchError(
@@ -142,10 +142,19 @@ def _prove_once(directory: DeploymentDir, options: ProofOptions, tell: Tell) -> 
     with Endpoint(deployment.base_url, deployment.served_name, key=directory.key(), watched=True) as endpoint:
         target = target_of(deployment, directory.read(Recipe))
         model = directory.read(Model)
-        residuals, bits = _residuals(directory), bits_of(model, directory.read(Plan))
+        residuals, bits = _residuals(directory, options.budget_seconds), bits_of(model, directory.read(Plan))
         parameters = model.parameters or None
         target = replace(target, residuals=residuals, keeper=_keeper(directory), bits=bits, parameters=parameters)
-        return journaled_climb(directory, target, endpoint, options, sentence_listener(tell))
+        return journaled_climb(directory, target, endpoint, _until(ends, options), sentence_listener(tell))
+
+
+def _end_of(options: ProofOptions) -> float | None:
+    return None if options.budget_seconds is None else time.monotonic() + options.budget_seconds
+
+
+def _until(ends: float | None, options: ProofOptions) -> ProofOptions:
+    """With what is left of the budget."""
+    return options if ends is None else replace(options, budget_seconds=max(ends - time.monotonic(), 0.0))
 
 
 def bits_of(model: Model, plan: Plan) -> tuple[float, ...]:
@@ -162,7 +171,8 @@ def _keeper(directory: DeploymentDir) -> DeploymentControl:
     return DeploymentControl(lambda: FootprintMeter(directory.read(Deployment)), again)
 
 
-def _residuals(directory: DeploymentDir) -> Residuals | None:
-    with suppress(UprightError):
+def _residuals(directory: DeploymentDir, budget_seconds: float | None) -> Residuals | None:
+    """What the engine tells of its memory, if it does before the budget is used up."""
+    with suppress(UprightError), nullcontext() if budget_seconds is None else bounds.time_limit(budget_seconds):
         return residuals_of(directory)
     return None

@@ -38,7 +38,8 @@ _SAFE_CONTEXT = 65_536
 _LONG_SECONDS = 60.0
 """A group of questions that takes longer is announced with its time."""
 _LATE, _LATE_SECONDS = 0.05, 1.0
-"""Of the budget, or so long on a busy machine: how late a rung may end that was cut off."""
+"""Half of the tenth within which a budget is kept, or so long on a busy machine: how late the rungs before a soak may
+end without costing it questions."""
 SOAK = "soak"
 MEASURING_RUNG = "boot"
 """The rung that measures rates; before it nothing can be estimated."""
