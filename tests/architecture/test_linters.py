@@ -103,6 +103,15 @@ def test_a_file_that_is_opened_beside_the_doors_is_noticed(line: str) -> None:
     assert list(files.opened(ast.parse(line))), line
 
 
+def test_no_reason_lets_an_archive_be_opened_by_its_name() -> None:
+    """A pipe held `bundle --read` for ever, in a module that had a reason to call it."""
+    by_name, of_a_file = (
+        [why for _, _, why in files.opened(ast.parse(f"tarfile.open({given})"))] for given in ("path", "fileobj=file")
+    )
+    assert by_name == [files.BY_NAME]
+    assert of_a_file != by_name
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -16,6 +16,7 @@ from typing import IO, Self
 from pydantic import ValidationError
 
 from upright.base.bounds.bounded_json import parse_json, values_in
+from upright.base.bounds.files import open_file
 from upright.base.errors import RecordError
 from upright.base.units import format_size
 from upright.evidence.bundle.manifest import NAME, PLAIN_NAME, Manifest
@@ -59,7 +60,7 @@ class _PlainHead(tarfile.TarInfo):
 
 def read_bundle(path: Path) -> Unpacked:
     try:
-        with tarfile.open(path, mode="r|gz", tarinfo=_PlainHead) as archive:
+        with open_file(path) as file, tarfile.open(fileobj=file, mode="r|gz", tarinfo=_PlainHead) as archive:
             files = _files(archive, path)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise RecordError(f"{path} is no bundle: {error}") from None

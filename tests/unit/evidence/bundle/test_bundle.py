@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -213,3 +214,10 @@ def test_a_bundle_that_was_cut(directory: DeploymentDir, tmp_path: Path) -> None
     (tmp_path / "b.tar.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(RecordError, match="is no bundle"):
         read_bundle(tmp_path / "b.tar.gz")
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_is_no_bundle(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RecordError, match="no regular file"):
+        read_bundle(tmp_path / "pipe")
