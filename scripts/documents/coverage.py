@@ -68,6 +68,18 @@ known, which is right.
 
 {limits}
 
+## Served loads that aiconfigurator publishes
+
+Its sample of measured serving (`aiconfigurator-core` 0.12.0, Apache-2.0) was asked as the rows tell it: build, GPUs,
+ranks, engine version, users, tokens (`scripts/measure-silicon` fetches it by name and asks again; counts are kept).
+TPOT is held against decode at those users, TTFT of at most four users against prefill: with more, a first answer waits
+for prompts of some others, and a plan tells of one user and of all at once. Some of these runs may be among those that
+constants were fitted on, so this describes and foretells no stranger's.
+
+{silicon}
+
+{silicon_limits}
+
 ## Pools
 
 Pools that engines printed at start, {pools} of them: {pool_answered} answered, {pool_inside} inside the band, median
@@ -91,6 +103,13 @@ one run of 29: 16 users of SGLang over NVLink, and 64 of vLLM over PCIe, wait fo
 MiniMax's own runs no published one tells how long.
 """
 
+_SILICON_LIMITS = """\
+Where bands miss: gpt-oss, MiniMax and Qwen3-32B took shorter than planned with either engine, none of SGLang's 25 on
+H100 among the bands, and a first answer by vLLM took longer than its prompt's computation. Why was not measured: no
+row tells what an engine does before and beside a prompt, and constants of a layer come from other builds and models.
+Not answered: SGLang's prefill over NVLink, NVFP4 by SGLang there, more users than were fitted, replicas of attention,
+dense models that multiplying limits, and Llama 3.1 and boxes of 72 GB200, which the catalogue lacks.
+"""
 
 # Asked, answered, inside, before anything was changed for them: asked once, and nobody can ask again.
 _UNSEEN = ((40, 33, 27), (44, 35, 24))
@@ -142,6 +161,8 @@ def pages() -> dict[str, str]:
         most=MOST_RUNS,
         families=_families(),
         limits=_LIMITS.strip(),
+        silicon=_silicon(),
+        silicon_limits=_SILICON_LIMITS.strip(),
         pools=len(pools),
         pool_answered=len(known_pools),
         pool_inside=sum(pool.inside for pool in known_pools),
@@ -218,6 +239,24 @@ def _families() -> str:
         inside = f"{sum(run.inside for run in known) / len(known):.0%}" if known else "-"
         middle = f"{median(errors):.1%} | {errors[-(-9 * len(errors) // 10) - 1]:.1%}" if errors else "- | -"
         lines.append(f"| {kind} | {family} | {len(runs)} | {len(known)} | {middle} | {inside} |")
+    return "\n".join(lines)
+
+
+def _silicon() -> str:
+    """Counts alone are kept of these runs."""
+    lines = ["| engine | GPU | figure | asked | answered | inside | median width |", "|---|---|---|---|---|---|---|"]
+    totals: dict[str, list[int]] = {}
+    with (_RECORDED / "silicon_stated.csv").open(encoding="utf-8", newline="") as opened:
+        for row in csv.DictReader(opened):
+            asked, answered, inside = (int(row[column]) for column in ("asked", "answered", "inside"))
+            share = f"{inside} ({inside / answered:.0%})" if answered else "-"
+            of = f"{row['engine']} | {row['gpu'].replace('_', '-')} | {row['figure']} | {asked}"
+            lines.append(f"| {of} | {answered} ({answered / asked:.0%}) | {share} | {row['width'] or '-'} |")
+            for index, number in enumerate((asked, answered, inside)):
+                totals.setdefault(row["figure"], [0, 0, 0])[index] += number
+    for figure, (asked, answered, inside) in totals.items():
+        share = f"{answered} ({answered / asked:.0%}) | {inside} ({inside / answered:.0%})"
+        lines.append(f"| all | all | {figure} | {asked} | {share} | - |")
     return "\n".join(lines)
 
 

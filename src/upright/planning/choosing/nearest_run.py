@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from functools import cache
 from typing import NamedTuple
 
 from upright.base.units import format_tokens
-from upright.facts import catalog
 from upright.facts.catalog.model_records import row_of
-from upright.facts.catalog.published_rates import PublishedRate, gpu_named, published_rates
-from upright.facts.catalog.rows.hardware import GpuRow
-from upright.facts.catalog.rows.model import ModelRow
+from upright.facts.catalog.published_rates import PublishedRate
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan, Rate, Speed
+from upright.planning.speed.sibling_runs import differences, runs_of, runs_on
 
 _ON_GITHUB = re.compile(r"https://github\.com/[^/]+/([^/]+)/(?:blob|tree)/[^/]+/(\S+)")
-_SPREAD = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
-_QUANT = re.compile(r":([\w.-]+)|\b(NVFP4|MXFP4|FP8|AWQ|GPTQ|INT4|INT8|BF16|(?:UD-)?I?Q\d_\w+)\b", re.IGNORECASE)
-_FORK = re.compile(r"-fork.*")
 _SHORT_TOKENS = 2_048
 """Below this a context is as good as empty."""
 _WEIGHTS = {"users": 2.0, "engine": 2.0, "a draft": 2.0, "build": 1.0, "TP": 1.0, "DCP": 0.25, "KV": 0.25, "fork": 0.25}
@@ -74,13 +67,7 @@ def nearest_run(plan: Plan, model: Model, box: Box) -> NearestRun | None:
     near = min(latest_first, key=lambda seen: _distance(seen, plan, model), default=None)
     if near is None:
         return None
-    return NearestRun(near, tuple(words for _, words, _ in _differences(near, plan, model)), _band(near, plan))
-
-
-def runs_of(row: ModelRow, box: Box) -> Iterator[PublishedRate]:
-    """Of every release and build of this model, on as many GPUs of the kind."""
-    names = {row.id, row.name, *row.aliases, *(artifact.repository for artifact in row.artifacts)}
-    yield from _runs_on(box, frozenset(part.lower() for name in names for part in (name, name.rpartition("/")[2])))
+    return NearestRun(near, tuple(words for _, words, _ in differences(near, plan, model)), _band(near, plan))
 
 
 def plainest_run(box: Box) -> PublishedRate | None:
@@ -89,7 +76,7 @@ def plainest_run(box: Box) -> PublishedRate | None:
     def plainness(seen: PublishedRate) -> tuple[object, ...]:
         return seen.concurrency != 1, bool(seen.speculation), abs(seen.context_tokens - 32_768), seen.id
 
-    return min(_runs_on(box, None), key=plainness, default=None)
+    return min(runs_on(box, None), key=plainness, default=None)
 
 
 def run_words(seen: PublishedRate) -> str:
@@ -100,65 +87,11 @@ def run_words(seen: PublishedRate) -> str:
     return f"{seen.tokens_per_second:g} tok/s, {requests}, {context}, {', '.join(part for part in how if part)}"
 
 
-def ranks_of_run(seen: PublishedRate) -> tuple[int, int]:
-    """Tensor parallel, and DCP; 0 where the author names none."""
-    spread = _SPREAD.search(seen.parallelism or "")
-    return (int(spread[1]), int(spread[2] or 1)) if spread else (0, 0)
-
-
-def _runs_on(box: Box, models: frozenset[str] | None) -> Iterator[PublishedRate]:
-    own = catalog.find("gpus", box.gpus[0].row) if box.gpus and box.gpus[0].row else None
-    if not isinstance(own, GpuRow) or box.mixed:
-        return
-
-    @cache
-    def same(name: str) -> bool:
-        """Of one silicon: server, workstation and Max-Q editions are one class."""
-        other = gpu_named(name)
-        return other is not None and _class(other) == _class(own)
-
-    yield from published_rates(models, same, len(box.gpus))
-
-
-def _class(gpu: GpuRow) -> tuple[str, float, float | int | None]:
-    return gpu.compute_capability, round(gpu.memory_bytes / 2**30), gpu.sm_count.value
-
-
 def _distance(seen: PublishedRate, plan: Plan, model: Model) -> tuple[float, float]:
     """How far, and of those as far how far by context."""
     middle = plan.speed.context_tokens if plan.speed else plan.context_tokens // 2
     apart = abs(math.log2((seen.context_tokens + _SHORT_TOKENS) / (middle + _SHORT_TOKENS)))
-    return sum(_WEIGHTS[kind] * times for kind, _, times in _differences(seen, plan, model)) + apart / 2, apart
-
-
-def _differences(seen: PublishedRate, plan: Plan, model: Model) -> Iterator[tuple[str, str, float]]:
-    """Kind, words, and how many times; what an author does not name is none."""
-    users, engine = plan.goal.users, _FORK.sub("", seen.engine)
-    if seen.concurrency != users:
-        yield "users", f"{seen.concurrency} for {users} at once", abs(math.log2(seen.concurrency / users))
-    if engine != plan.engine:
-        yield "engine", f"{seen.engine} for {plan.engine}", 1.0
-    elif engine != seen.engine and not plan.goal.image:
-        yield "fork", f"a fork of {engine}", 1.0
-    if bool(seen.speculation) != plan.goal.draft:
-        yield "a draft", "a draft" if seen.speculation else "no draft", 1.0
-    theirs, ours = _quant(seen.artifact), _quant(f"{model.source} {model.quantisation or ''}")
-    if theirs and ours and theirs != ours:
-        yield "build", f"{theirs} for {ours}", 1.0
-    tensor, sharing = ranks_of_run(seen)
-    if tensor and plan.memory_fraction is not None:
-        if tensor != plan.parallel.tensor:
-            yield "TP", f"TP {tensor} for {plan.parallel.tensor}", 1.0
-        if sharing != plan.parallel.decode_context:
-            yield "DCP", f"DCP {sharing} for {plan.parallel.decode_context}", 1.0
-    if seen.kv_dtype and seen.kv_dtype[:3] != plan.kv.dtype[:3] and "auto" not in seen.kv_dtype:
-        yield "KV", f"{seen.kv_dtype} KV for {plan.kv.dtype}", 1.0
-
-
-def _quant(text: str) -> str | None:
-    """`Q4_K_M`, `FP8`: how the weights are stored, where the text tells."""
-    found = _QUANT.search(text)
-    return (found[1] or found[2]).upper() if found else None
+    return sum(_WEIGHTS[kind] * times for kind, _, times in differences(seen, plan, model)) + apart / 2, apart
 
 
 def _band(seen: PublishedRate, plan: Plan) -> tuple[float, float] | None:

@@ -15,9 +15,10 @@ from upright.facts.catalog.rows.model import ModelRow
 from upright.facts.records.box import Box
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Note, Plan, Rate, Speed
-from upright.planning.choosing.nearest_run import nearest_run, ranks_of_run, runs_of
+from upright.planning.choosing.nearest_run import nearest_run
 from upright.planning.speed.layered import BOUND_TO_NONE
 from upright.planning.speed.predict import speed
+from upright.planning.speed.sibling_runs import ranks_of_run, runs_of
 
 NEAREST_PUBLISHED = "nearest-published"
 TRADE = "dcp-trade"

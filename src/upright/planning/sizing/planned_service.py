@@ -27,6 +27,10 @@ class UnknownSpeedError(UprightError):
     """Nothing like it was measured."""
 
 
+_ROUNDED = 0.06
+"""Of a rate that is printed, in tokens a second."""
+
+
 @dataclass(frozen=True)
 class PlannedService:
     """A curve by arithmetic, and how far the arithmetic was off elsewhere."""
@@ -55,7 +59,7 @@ def planned_service(plan: Plan, model: Model, box: Box) -> PlannedService:
             f"how fast {plan.engine} serves {plan.model} on {box.name} is not known: {reason.split('; ')[0]}",
             hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
         )
-    service, kv = _service(plan, case), plan.kv
+    service, kv = _set_right(_service(plan, case), alone), plan.kv
     low, high = _ends(alone, rate_band(chosen.row, speed_query(plan, model, box)))
     least, best, most = kv.low_tokens or kv.capacity_tokens, kv.capacity_tokens, kv.high_tokens or kv.capacity_tokens
     notes = tuple(note.message for note in plan.notes if note.code == RAM_ASSUMED)
@@ -113,6 +117,20 @@ def _service(plan: Plan, case: SpeedCase) -> Service:
         cached_token_seconds=max(0.0, cached),
         prompt_square_seconds=square,
         prompt_step_seconds=_step(case, 1, 0),
+    )
+
+
+def _set_right(service: Service, alone: Speed) -> Service:
+    """Where runs of the very setting say that steps take longer or shorter than their terms."""
+    step, best = service.prompt_step_seconds, alone.empty.best
+    if best is None or abs(1 / step - best) <= _ROUNDED:
+        return service
+    times = 1 / (best * step)
+    return replace(
+        service,
+        step_seconds=tuple((count, seconds * times) for count, seconds in service.step_seconds),
+        cached_token_seconds=service.cached_token_seconds * times,
+        prompt_step_seconds=step * times,
     )
 
 

@@ -30,6 +30,15 @@ def bandwidth_known(box: Box) -> bool:
     return any(figure.value is not None for figure in figures)
 
 
+def host_bandwidth(box: Box) -> tuple[float | None, bool]:
+    """Of one socket."""
+    sockets = box.cpu.sockets or 1
+    if box.memory_bandwidth_measured_bytes_per_second.value is not None:
+        return float(box.memory_bandwidth_measured_bytes_per_second.value) / sockets, True
+    bandwidth = box.memory_bandwidth_bytes_per_second.value
+    return (None if bandwidth is None else float(bandwidth) / sockets), False
+
+
 def assumed_bandwidth(box: Box) -> Figure:
     """By the processor's name if a row knows it, else by how much system RAM there is."""
     named = processor_row(box.cpu.name)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from upright.engines.model_settings import planned_draft
 from upright.facts import catalog
 from upright.facts.catalog.model_records import row_of
+from upright.facts.catalog.published_rates import PublishedRate
 from upright.facts.catalog.rows.engine import ImageRow
 from upright.facts.catalog.rows.hardware import GpuRow
 from upright.facts.catalog.rows.speed import SpeedRow
@@ -17,8 +18,10 @@ from upright.facts.records.box import Box, Gpu
 from upright.facts.records.model import Model
 from upright.facts.records.plan import Plan, Rate, Speed, SpeedTerm, Turn
 from upright.planning.placement.engine_support import ranks_of
+from upright.planning.speed.assumed_bandwidth import host_bandwidth
 from upright.planning.speed.decode import Amount, DecodeStep, compute_bound, decode_step, step_amounts
 from upright.planning.speed.layered import HostFigures, Layered, layered_prompt, layered_step
+from upright.planning.speed.own_runs import OwnRuns, own_runs
 from upright.planning.speed.prefill import CHUNK_TOKENS, prefill_amounts, prefill_interference
 from upright.planning.speed.prefill_reach import PromptPrice, prompt_price
 from upright.planning.speed.rows import AskedOf, ChosenRow, choose_row, interconnect_of, machine_of
@@ -126,7 +129,9 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     if plan.parallel.data > 1:
         return Unknown("replicas of attention that share experts were not measured; upright bench measures it")
     chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image, model)
-    if chosen is None or not chosen.at_home:
+    case = speed_case(plan, model, box, chosen.row) if chosen and attention_known(model.architecture) else None
+    own = _own_decode(case, model, box) if case else None
+    if chosen is None or not (chosen.at_home or own):
         gpu = box.gpus[0].name if box.gpus else "this CPU"
         return Unknown(
             f"no measurement of {plan.engine} on {gpu}, or on its architecture and interconnect; measure it: upright "
@@ -134,22 +139,24 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
         )
     if not attention_known(model.architecture):
         return Unknown("how fast a compressed or shared cache is read was not measured; upright bench measures it")
-    if (case := speed_case(plan, model, box, chosen.row)) is None:
+    if case is None:
         return Unknown(_missing_figure(plan, box))
     if case.layered is not None and case.silicon is None and case.work.recurrent_layers:
         return Unknown(
             "layers with a recurrent state on a processor are not known: two engines were 2.2 times apart; measure it: "
             "upright bench, upright tools calibrate"
         )
-    if case.compute_bound(plan.context_tokens / 2):
+    if not own and case.compute_bound(plan.context_tokens / 2):
         return Unknown(f"{plan.goal.users} concurrent users are limited by compute here, which no measured run was")
     load = speed_query(plan, model, box)
-    factors = rate_band(chosen.row, load)
-    if factors is None or not factors.known:
+    factors = rate_band(chosen.row, load) if chosen.at_home else None
+    bands = DecodeBands(factors, own, plan)
+    if bands.missing:
         return Unknown(_too_far(chosen.row, factors))
     if plan.goal.draft and plan.goal.acceptance is None:
         if planned_draft(row_of(model), plan, box) is None:
             return Unknown("the catalogue knows no draft for this model on this silicon: plan without --draft")
+        assert factors is not None
         fewest, most = drafted_ends(factors.low, factors.high)
         if not chosen.row.drafts_measured:
             return Unknown("no run with a draft was measured on such GPUs by this engine: add --acceptance")
@@ -157,9 +164,56 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
             return Unknown(
                 "without the acceptance rate of the draft the band is too wide to plan with: add --acceptance"
             )
+    return _speed(case, chosen, load, bands, _price(case, chosen, load, model, box))
+
+
+def _price(case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, model: Model, box: Box) -> PromptPrice | None:
+    if not chosen.at_home:
+        return None
     capability = box.gpus[0].compute_capability if box.gpus else None
     silicon = case.silicon or (case.layered.silicon if case.layered else None)
-    return _speed(case, chosen, load, factors, prompt_price(chosen.row, load, case.work, silicon, capability))
+    return prompt_price(chosen.row, load, case.work, silicon, capability)
+
+
+def _own_decode(case: SpeedCase, model: Model, box: Box) -> OwnRuns | None:
+    """Published runs of this setting, held against what is predicted of them."""
+    plan, placed = case.plan, case.layered
+
+    def predicted(seen: PublishedRate) -> float | None:
+        more = 0
+        if placed is not None and placed.host_layers and seen.gpu_expert_layers is not None:
+            more = placed.host_layers - (placed.expert_layers - seen.gpu_expert_layers)
+        return seen.concurrency / case.step(seen.context_tokens, more_layers=more).seconds
+
+    return own_runs(plan, model, box, _one_shot(plan), predicted)
+
+
+def _one_shot(plan: Plan) -> bool:
+    return "pcie-allreduce" in image_patches(plan.goal.image)
+
+
+class DecodeBands(NamedTuple):
+    """What holds at which context: runs of the very setting, else the row's own."""
+
+    factors: RateBand | None
+    own: OwnRuns | None
+    plan: Plan
+
+    def at(self, context: float, users: int) -> RateBand | None:
+        own = self.own if users == self.plan.goal.users else None
+        return own.band(context, self.factors) if own else self.factors
+
+    @property
+    def missing(self) -> bool:
+        whole = self.plan.context_tokens
+        bands = (self.at(context, self.plan.goal.users) for context in (0, max(1, whole // 2), whole))
+        return any(band is None or not band.known for band in bands)
+
+    @property
+    def sharper(self) -> OwnRuns | None:
+        """Runs of the setting, if it is by them that the figure is known which a plan shows first."""
+        half = self.at(max(1, self.plan.context_tokens // 2), self.plan.goal.users)
+        return None if half is self.factors else self.own
 
 
 def speed_query(plan: Plan, model: Model, box: Box) -> SpeedQuery:
@@ -190,29 +244,31 @@ def _too_far(row: SpeedRow, factors: RateBand | None) -> str:
     )
 
 
-def _speed(case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, factors: RateBand, price: PromptPrice | None) -> Speed:
-    plan, rates = case.plan, _Rates(factors)
+def _speed(
+    case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, bands: DecodeBands, price: PromptPrice | None
+) -> Speed:
+    plan, rates = case.plan, _Rates(bands)
     half = max(1, plan.context_tokens // 2)
     step, amounts = case.step(half), case.prompt_amounts(half) if price else None
     prompt = price.step(amounts) if price and amounts is not None else None
     return Speed(
         context_tokens=half,
-        decode=rates.rate(step, plan),
-        empty=rates.rate(case.step(0), plan),
-        full=rates.rate(case.step(plan.context_tokens), plan),
-        together=rates.rate(step, plan, users=plan.goal.users),
-        prompt=_Rates(price.band).plain(half / prompt.seconds) if prompt and price else None,
+        decode=rates.rate(step, half),
+        empty=rates.rate(case.step(0), 0),
+        full=rates.rate(case.step(plan.context_tokens), plan.context_tokens),
+        together=rates.rate(step, half, together=plan.goal.users),
+        prompt=_plain(half / prompt.seconds, price.band) if prompt and price else None,
         prompt_basis=price.basis if prompt and price else None,
         prompt_why=price.why if prompt and price else None,
-        turns=_turns(case, rates, price, _basis(chosen, factors)) if prompt and price else (),
+        turns=_turns(case, rates, price, _basis(chosen, bands)) if prompt and price else (),
         layer_worth=_layer_worth(case, half),
         terms=(
             *_terms("decode", step, case, half, case.row),
             *(_terms("prompt", prompt, case, half, price.speeds) if prompt and price else ()),
         ),
         row=chosen.row.id,
-        basis=_basis(chosen, factors),
-        why=_why(chosen, load, factors, plan),
+        basis=_basis(chosen, bands),
+        why=_why(chosen, load, bands, plan),
     )
 
 
@@ -226,8 +282,9 @@ def _turns(case: SpeedCase, rates: _Rates, price: PromptPrice, decode: Basis) ->
 
     half = max(1, plan.context_tokens // 2)
     found = (
-        turn(users, plan.context_tokens, read, price.band, rates.rate(case.step(half, users=users), plan), basis)
+        turn(users, plan.context_tokens, read, price.band, rates.rate(case.step(half, users=users), half, users), basis)
         for users in dict.fromkeys((1, plan.goal.users))
+        if rates.bands.at(half, users)
     )
     return tuple(each for each in found if each is not None)
 
@@ -258,21 +315,25 @@ def known_image(image: str) -> ImageRow | None:
 class _Rates:
     """Rates with the band that was measured for such a distance from home."""
 
-    def __init__(self, factors: RateBand) -> None:
-        self.low, self.high = factors.low, factors.high
+    def __init__(self, bands: DecodeBands) -> None:
+        self.bands = bands
 
-    def plain(self, best: float) -> Rate:
-        return Rate(best=_round(best), low=_round(best * self.low), high=_round(best * self.high))
-
-    def rate(self, step: DecodeStep, plan: Plan, users: int = 1) -> Rate:
-        made = users / step.seconds
+    def rate(self, step: DecodeStep, context: int, users: int | None = None, *, together: int = 1) -> Rate:
+        plan = self.bands.plan
+        band = self.bands.at(context, users or plan.goal.users)
+        assert band is not None
+        made = together / step.seconds
         if not plan.goal.draft:
-            return self.plain(made)
+            return _plain(made, band)
         accepted = plan.goal.acceptance
         if accepted is not None:
-            return self.plain(made * (1 + DRAFT_TOKENS * accepted))
-        fewest, most = drafted_ends(self.low, self.high)
+            return _plain(made * (1 + DRAFT_TOKENS * accepted), band)
+        fewest, most = drafted_ends(band.low, band.high)
         return Rate(best=None, low=_round(made * fewest), high=_round(made * most))
+
+
+def _plain(best: float, band: RateBand) -> Rate:
+    return Rate(best=_round(best * band.centre), low=_round(best * band.low), high=_round(best * band.high))
 
 
 def drafted_ends(low: float, high: float) -> tuple[float, float]:
@@ -292,7 +353,7 @@ def speed_case(plan: Plan, model: Model, box: Box, row: SpeedRow) -> SpeedCase |
         return SpeedCase(plan, row, work, silicon, None) if silicon else None
     if first is not None and silicon is None:
         return None
-    bandwidth, measured = _host_bandwidth(box)
+    bandwidth, measured = host_bandwidth(box)
     layers = len({line.layer for line in model.weights if line.group == "routed_experts"})
     in_memory = sum(len(place.layers) for place in plan.expert_places if place.device == "host")
     if bandwidth is None:
@@ -352,15 +413,6 @@ def _as_the_nearest(gpu: Gpu) -> GpuFigures | None:
     return figures._replace(bandwidth=float(rate)) if figures else None
 
 
-def _host_bandwidth(box: Box) -> tuple[float | None, bool]:
-    """Of one socket."""
-    sockets = box.cpu.sockets or 1
-    if box.memory_bandwidth_measured_bytes_per_second.value is not None:
-        return float(box.memory_bandwidth_measured_bytes_per_second.value) / sockets, True
-    bandwidth = box.memory_bandwidth_bytes_per_second.value
-    return (None if bandwidth is None else float(bandwidth) / sockets), False
-
-
 def _slot(gpu: Gpu) -> float | None:
     generation = gpu.pcie.generation_max.value or gpu.pcie.generation.value
     lanes = gpu.pcie.width_lanes.value or gpu.pcie.width_max_lanes.value
@@ -393,18 +445,34 @@ STEP_WORDS: dict[str, str] = {
 }
 
 
-def _basis(chosen: ChosenRow, factors: RateBand) -> Basis:
+def _basis(chosen: ChosenRow, bands: DecodeBands) -> Basis:
     """What was measured on a machine is read for all of its kind, as what was published is."""
-    return "derived" if set(factors.steps) - {"machine"} else chosen.row.basis
+    if bands.sharper:
+        return "measured"
+    assert bands.factors is not None
+    return "derived" if set(bands.factors.steps) - {"machine"} else chosen.row.basis
 
 
-def _why(chosen: ChosenRow, load: SpeedQuery, factors: RateBand, plan: Plan) -> str:
+def _why(chosen: ChosenRow, load: SpeedQuery, bands: DecodeBands, plan: Plan) -> str:
+    if bands.sharper:
+        at_half = bands.at(max(1, plan.context_tokens // 2), plan.goal.users)
+        assert at_half is not None
+        reason = f"speeds/{chosen.row.id}, its terms times {1 / at_half.centre:.3f} by {bands.sharper.words}"
+        ends = (bands.factors.low, bands.factors.high) if bands.factors else ()
+        return (
+            f"{reason}; other runs say otherwise, and the band holds both"
+            if {at_half.low, at_half.high} & {*ends}
+            else reason
+        )
     errors = (chosen.row.gpu_errors if load.on_gpus else None) or chosen.row.errors
     assert errors is not None
+    assert bands.factors is not None
     reason = f"median error {errors.median:.0%}, p90 {errors.ninth:.0%} over {errors.rows} measurements, {errors.how}"
-    if factors.steps:
-        away = ", ".join(STEP_WORDS[step] for step in factors.steps)
+    if bands.factors.steps:
+        away = ", ".join(STEP_WORDS[step] for step in bands.factors.steps)
         reason += f"; widened by the measured error of {away} than it was fitted on"
+    if bands.own:
+        reason += f"; {bands.own.words}, which is no narrower"
     if plan.goal.draft:
         acceptance = plan.goal.acceptance
         reason += (

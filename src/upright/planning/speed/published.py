@@ -13,7 +13,8 @@ from functools import cache
 
 from upright.base.errors import UsageError
 from upright.facts import catalog
-from upright.facts.catalog.published_rates import gpu_named
+from upright.facts.catalog import published_rates
+from upright.facts.catalog.published_rates import answered_tokens, gb_s, gpu_named, one_shot
 from upright.facts.catalog.rows.hardware import GpuRow
 from upright.facts.catalog.rows.speed import Interconnect, Kernels, SpeedRow
 from upright.facts.catalog.rows.words import MeasurementRow
@@ -31,15 +32,12 @@ from upright.planning.speed.work import AttentionReader, GpuFigures, rank_work
 
 _PARALLEL = re.compile(r"\bTP(\d+)(?: DCP(\d+))?")
 _WHOLE_EXPERTS = re.compile(r"\bEP([2-9]|\d\d)")
-_ANSWER = re.compile(r"\bOSL (\d+)|\bin / (\d+) out|mean output (\d+)")
 _INPUT = re.compile(r"mean input (\d+)")
 _UBATCH = re.compile(r"\bubatch (\d+)")
 _GUESSES = re.compile(r"\bk=(\d+)")
 _SCHEMES = (("nvfp4",), ("mxfp4",), ("fp8",), ("awq", "int4", "gptq"), ("bf16",))
 _RELEASE = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.post\d+)?|(?<=v)0\.\d+")
 _PCIE_X16 = {3: 15.75e9, 4: 31.5e9, 5: 63.0e9}
-_SITE = re.compile(r"https?://(?:www\.)?([^/]+)/?([^/]*)/?([^/]*)")
-_SHARED_SITES = ("github.com", "huggingface.co")
 
 
 @dataclass(frozen=True)
@@ -190,12 +188,7 @@ def gpu_of(row: MeasurementRow) -> str | None:
 
 
 def publisher(row: MeasurementRow) -> str:
-    """Who measured it: a repository, or a site."""
-    stated = row.sources[0]
-    site = _SITE.match(stated)
-    if site is None:
-        return re.split("[@: ]", stated)[0]
-    return f"{site[2]}/{site[3]}" if site[1] in _SHARED_SITES else site[1]
+    return published_rates.publisher(row.sources[0])
 
 
 def row_of(row: MeasurementRow, gpu: str | None = None) -> SpeedRow | None:
@@ -206,7 +199,7 @@ def row_of(row: MeasurementRow, gpu: str | None = None) -> SpeedRow | None:
 
 def chosen_row(row: MeasurementRow, gpu: str | None) -> ChosenRow | None:
     capability = catalog.gpu(gpu).compute_capability if gpu else None
-    patches = ("pcie-allreduce",) if _one_shot(row) else ()
+    patches = ("pcie-allreduce",) if one_shot(row.interconnect) else ()
     return choose_row(engine_of(row), version_of(row), capability, _wires(row), patches)
 
 
@@ -276,8 +269,8 @@ def rank_sample(row: MeasurementRow, kernels: Kernels, model: Model, gpu: GpuRow
     accepted = _acceptance(row, guesses)
     if speculates and (accepted is None or not guesses):
         return None
-    answer = _ANSWER.search(row.notes or "") if row.kind in (None, "aggregate") else None
-    output = int(answer[1] or answer[2] or answer[3]) if answer else 1
+    answer = answered_tokens(row.notes) if row.kind in (None, "aggregate") else None
+    output = answer or 1
     whole = _WHOLE_EXPERTS.search(row.parallelism or "") is not None
     parallel = Parallel(tensor=int(spread[1]), decode_context=int(spread[2] or 1), expert=whole)
     return RankSample(
@@ -333,19 +326,15 @@ def _host(row: MeasurementRow, gpu: str | None) -> HostFigures | None:
     slot = _PCIE_X16.get(catalog.gpu(gpu).pcie_generation or 5) if gpu else None
     if not row.host_bandwidth:
         return HostFigures(1.0, False, slot) if gpu and row.gpu_expert_layers is None else None
-    figure, _, how = row.host_bandwidth.partition(" ")
-    return HostFigures(float(figure) * 1e9, how == "measured", slot)
+    if (figure := gb_s(row.host_bandwidth)) is None:
+        return None
+    return HostFigures(figure * 1e9, row.host_bandwidth.partition(" ")[2] == "measured", slot)
 
 
 def _acceptance(row: MeasurementRow, guesses: int) -> float | None:
     if row.acceptance is not None or not row.accepted_length or not guesses:
         return row.acceptance
     return (row.accepted_length - 1) / guesses
-
-
-def _one_shot(row: MeasurementRow) -> bool:
-    text = row.interconnect or ""
-    return "C++ PCIe all-reduce" in text or "PCIe all-reduce 1" in text
 
 
 def _wires(row: MeasurementRow) -> Interconnect:

@@ -43,6 +43,8 @@ class RateBand(NamedTuple):
     high: float
     steps: tuple[Step, ...]
     """How the plan differs from what the constants were fitted on; empty at home."""
+    centre: float = 1.0
+    """Where between them the figure lies that is printed."""
 
     @property
     def known(self) -> bool:

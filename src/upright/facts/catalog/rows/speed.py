@@ -132,8 +132,9 @@ class Errors(Part):
     """What was left out."""
 
 
-Step = Literal["model", "format", "gpu", "version", "users", "context", "machine"]
-"""One way in which a plan can differ from what a row of constants was fitted on."""
+Step = Literal["model", "format", "gpu", "version", "users", "context", "machine", "run"]
+"""One way in which a plan can differ from what was measured: from what a row of constants was fitted on, or as another
+run of a setting that was published differs from those."""
 
 
 class FittedRange(Part):
