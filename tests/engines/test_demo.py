@@ -96,3 +96,11 @@ def test_ctrl_c_leaves_nothing(llama_server: Path, tmp_path: Path):
     while (left := engines_of(home)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left == []
+
+
+def test_a_variable_that_names_no_program_is_said(upright: Upright) -> None:
+    """Before, commands were told that set it once more."""
+    done = upright("demo", UPRIGHT_LLAMA_SERVER="/nowhere/llama-server")
+    assert done.returncode == 2
+    assert "error: UPRIGHT_LLAMA_SERVER names no program that can be run\n" in done.stderr
+    assert "or unset UPRIGHT_LLAMA_SERVER" in done.stderr

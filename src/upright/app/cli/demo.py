@@ -14,7 +14,7 @@ from upright.app.cli.run import answer_run
 @click.command()
 @output_options
 def command(output: Output) -> None:
-    """Try it all in half a minute, on a model of 1.2 MB and without a GPU.
+    """Try it all in half a minute, on a model of 4 MB and without a GPU.
 
     Finds an engine that loads GGUF files (llama-server), starts it on a model that comes with Upright, asks questions
     whose answers are judged by rules, and writes a report. The engine is stopped and its files are removed; the report

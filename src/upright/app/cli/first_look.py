@@ -32,7 +32,7 @@ def _commands(seen: dict[str, Any]) -> list[tuple[tuple[str, ...], str]]:
     if best:
         found.append((("run", best["source"]), "fetch it, start it, prove it"))
         found.append((("plan", best["source"]), "what it takes, and what else would fit"))
-    found.append((("demo",), "all of it in half a minute, on a model of 1.2 MB"))
+    found.append((("demo",), "all of it in half a minute, on a model of 4 MB"))
     if not best:
         found.append((("recommend", "--box", "2x-rtx-3090"), "what another machine could run"))
         found.append((("catalog", "list", "boxes"), "machines by name"))

@@ -18,7 +18,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "catalog": "Look up facts: GPUs, boxes, models, failures, flags, measurements.",
     },
     "Act": {
-        "demo": "Try it all in half a minute, on a model of 1.2 MB and without a GPU.",
+        "demo": "Try it all in half a minute, on a model of 4 MB and without a GPU.",
         "run": "Do all of it: probe, read, plan, start, prove, report.",
         "launch": "Get a model standing, and start your own agent on it.",
         "fetch": "Bring exactly the files that an engine needs, verified.",

@@ -27,6 +27,7 @@ from upright.flows.line.preparing import prepare_model
 from upright.flows.line.starting import register, start
 from upright.flows.line.writing_reports import write_report
 from upright.planning.probing import probe
+from upright.planning.rendering.recipe import refuse_blind_variable
 from upright.planning.requests.engine_installs import InstallMethod, install_methods, method_here
 from upright.proof.ladder.climbing import prove_deployment
 from upright.proof.ladder.rung import ProofOptions
@@ -59,6 +60,7 @@ def demonstrate(*, tell: Tell) -> Demonstration:
     box = probe(LocalHost())
     loaders = [name for name, engine in ENGINES.items() if "gguf" in engine.loads and not engine.by_name_only]
     if not {install.engine for install in box.engines} & set(loaders):
+        refuse_blind_variable(engine_named(loaders[0]).finding, box)
         ways = _ways(loaders[0], box)
         here = method_here(ways, LocalHost())
         return Demonstration(box, missing=engine_named(loaders[0]).program, ways=ways, here=here)

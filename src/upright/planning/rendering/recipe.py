@@ -72,7 +72,7 @@ def render(
         else next((engine_install for engine_install in box.engines if engine_install.engine == plan.engine), None)
     )
     if wishes.must_be_installed and not named:
-        _refuse_blind_variable(engine.finding, box)
+        refuse_blind_variable(engine.finding, box)
     if install is None and wishes.must_be_installed and not named:
         raise EngineError(f"{plan.engine} is not on {box.name}", hint=f"get it from {engine.where_from}")
     version = plan.engine_version or next(reversed(recorded_versions(plan.engine)), None)
@@ -165,7 +165,7 @@ def with_variables_passed(recipe: Recipe, names: Sequence[str]) -> Recipe:
     return recipe.model_copy(update={"environment": (*recipe.environment, *more)}) if more else recipe
 
 
-def _refuse_blind_variable(finding: Finding | None, box: Box) -> None:
+def refuse_blind_variable(finding: Finding | None, box: Box) -> None:
     """A person who names a program that is not there means no other one."""
     for setting in box.settings:
         if isinstance(finding, ProgramFinding) and setting.name == finding.variable:

@@ -57,6 +57,8 @@ class CellPlace:
     seed: int
     taken_up: str = ""
     """When the run was taken up again, if it was."""
+    box: int = 1
+    """Which time box, where those before it cut requests."""
 
 
 def measure(
@@ -65,7 +67,7 @@ def measure(
     on_tick: OnTick | None = None, trace: AgentTrace | None = None,
 ) -> Cell:  # fmt: skip
     """One cell, with its marks. `seconds` is the time box; an error of the server is in the cell, never raised."""
-    seed = _prompt_seed(shape, place)
+    seed = prompt_seed(shape, place)
     replay = TraceReplay(subject.target, trace, shape.concurrency, subject.gauge, seed) if trace else None
     source = replay or Prompts(subject.target, shape, subject.gauge, seed)
     how = Arrivals(
@@ -110,9 +112,9 @@ def warm_up(subject: BenchSubject, shape: Shape, *, seconds: float | None = None
     return flight
 
 
-def _prompt_seed(shape: Shape, place: CellPlace) -> str:
-    """Another for every cell, also for one that is tried again: the engine's cache holds prompts that it has seen."""
-    return f"{place.seed} {place.run} {place.taken_up} {place.repeat} {shape.model_dump_json()}"
+def prompt_seed(shape: Shape, place: CellPlace) -> str:
+    """Another for every cell and every box of it: the engine's cache holds prompts that it has seen."""
+    return f"{place.seed} {place.run} {place.taken_up} {place.repeat} {place.box} {shape.model_dump_json()}"
 
 
 def _boxed(load: Arrivals, seconds: float | None) -> Arrivals:

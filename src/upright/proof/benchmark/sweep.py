@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -130,6 +130,7 @@ class SweepRun:
             box = self.needed[subject.letter, shape] = min(_LONGER * box, spare)
             words = f"{cell.unfinished:,} of {cell.sent:,} requests were cut: measured again for up to"
             self.watch.tell(f"{words} {units.format_duration(box)}")
+            place = replace(place, box=place.box + 1)
             cell = self._measured(subject, shape, place, box)
         self.directory.append(cell)
         self.cells.append(cell)

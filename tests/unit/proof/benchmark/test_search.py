@@ -19,6 +19,7 @@ from upright.proof.benchmark.cell import (
     SubjectFailedError,
     _good_percent,
     open_loop_shape,
+    prompt_seed,
 )
 from upright.proof.benchmark.load import LoadTarget, StreamTally
 from upright.proof.benchmark.prompts import Prompts, TokenGauge
@@ -109,10 +110,11 @@ def test_one_concurrency_has_no_knee(found: Callable[..., str]):
 
 def test_what_a_time_box_cut_is_measured_again_in_a_longer_one(place: DeploymentDir, monkeypatch: pytest.MonkeyPatch):
     """Answers of 40 s, and 3 minutes for 3 cells three times each. Before, boxes of 20 s cut every one of them."""
-    now, said = [0.0], list[str]()
+    now, said, seeds = [0.0], list[str](), list[str]()
 
     def measure(subject: BenchSubject, shape: Shape, where: CellPlace, *, seconds: float, **_: object) -> Cell:
         now[0] += min(seconds, 40.0)
+        seeds.append(prompt_seed(shape, where))
         made = cell(subject.letter, shape.concurrency, where.repeat, 100.0, where.run)
         cut = {"succeeded": 0, "unfinished": 1, "marks": ("cut",)} if seconds < 40 else {}
         return made.model_copy(update={"shape": shape, "workload": where.workload, **cut})
@@ -127,6 +129,7 @@ def test_what_a_time_box_cut_is_measured_again_in_a_longer_one(place: Deployment
     assert said[0] == "3 min 0 s for 9 cells: about 20 s for each"
     assert [made.shape.concurrency for made in course.cells if not made.marks] == [1, 2]
     assert 160 <= now[0] <= 180, "it is used, and kept"
+    assert len(seeds) == len(set(seeds)), "the engine's cache holds the prompts of the box before"
 
 
 def test_a_repeat_whose_requests_failed_does_not_make_a_knee(found: Callable[..., str]):
