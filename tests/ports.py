@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -24,6 +26,16 @@ def free_port() -> int:
         file.truncate(0)
         file.write(str(_after(port)))
     return port
+
+
+@contextmanager
+def alone_on(ports: Iterable[int]) -> Iterator[None]:
+    """Nobody else who asks has these meanwhile, which are written on a page."""
+    with ExitStack() as held:
+        for port in sorted(set(ports)):
+            file = held.enter_context(_NEXT.with_name(f"{_NEXT.name}-{port}").open("a"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _after(port: int) -> int:

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.command import program
+from tests.ports import alone_on
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXIT = re.compile(r"\[exit (\d+)\]")
+_PORT = re.compile(r"(?:--port |127\.0\.0\.1:)(\d+)")
 _SO_FAR = re.compile(r"  [\d.]+ \w+(?: [\d.]+ \w+)? so far(?:: |$)")
 
 
@@ -47,15 +49,18 @@ def steps(page: Path) -> list[Step]:
 def run_page(page: Path, folder: Path, environment: dict[str, str], programs: Path | None = None) -> list[str]:
     """Run every command of the page in order, in one folder; returns what does not agree. `upright` is the one in
     `programs`, or the one that all tests have."""
-    complaints = []
-    for step in steps(page):
-        code, output = run_step(step.command, folder, environment, programs)
-        if code != step.exit_code:
-            complaints.append(f"$ {step.command}\nexit code {code}, page says {step.exit_code}\n{output}")
-        elif not agrees(step.shown, output.rstrip("\n").splitlines()):
-            shown = "\n".join(step.shown)
-            complaints.append(f"$ {step.command}\n--- the page shows\n{shown}\n--- it printed\n{output}")
-    return complaints
+    with alone_on(int(port) for port in _PORT.findall(page.read_text())):
+        return [each for step in steps(page) if (each := _complaint(step, folder, environment, programs)) is not None]
+
+
+def _complaint(step: Step, folder: Path, environment: dict[str, str], programs: Path | None) -> str | None:
+    code, output = run_step(step.command, folder, environment, programs)
+    if code != step.exit_code:
+        return f"$ {step.command}\nexit code {code}, page says {step.exit_code}\n{output}"
+    if agrees(step.shown, output.rstrip("\n").splitlines()):
+        return None
+    shown = "\n".join(step.shown)
+    return f"$ {step.command}\n--- the page shows\n{shown}\n--- it printed\n{output}"
 
 
 def run_step(command: str, folder: Path, environment: dict[str, str], programs: Path | None = None) -> tuple[int, str]:

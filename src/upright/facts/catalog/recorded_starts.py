@@ -55,8 +55,6 @@ class RecordedStart(NamedTuple):
     """What a rank was given for its cache."""
     pool_tokens: int | None = None
     """The engine's own count of what that holds."""
-    groups: str = ""
-    """Layers that draw blocks together, with tokens and bytes of a layer's page."""
 
     @property
     def of_this_build(self) -> bool:
@@ -119,7 +117,6 @@ def start_of(row: Mapping[str, str]) -> RecordedStart:
         number("context_tokens"),
         number("free_bytes"),
         number("pool_tokens"),
-        row["groups"],
     )
 
 

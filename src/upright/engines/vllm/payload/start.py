@@ -235,12 +235,7 @@ def _fill(config: Any, specs: dict[str, Any], free: int, fake: FakeTensorMode, a
             "free_bytes": free,
             "pool_tokens": cache.kv_cache_size_tokens,
             "blocks": pool.num_blocks,
-            "groups": [
-                [len(group.layer_names), type(group.kv_cache_spec).__name__, group.kv_cache_spec.block_size,
-                 group.kv_cache_spec.page_size_bytes]
-                for group in pool.kv_cache_groups
-            ],
-        }  # fmt: skip
+        }
     with asked.at("scheduler"):
         from vllm.v1.core.kv_cache_utils import resolve_kv_cache_block_sizes
 
