@@ -35,6 +35,23 @@ A script that `render` wrote hands on what the shell has that it is started in.
 """
 
 
+READ = {
+    "UPRIGHT_HOME": "where deployments, rows of your own and what was fetched are kept; the data directory of your account without it",
+    "UPRIGHT_LLAMA_SERVER": "the `llama-server` to take, of llama.cpp or of ik_llama.cpp (its help tells which)",
+    "UPRIGHT_SMG": "the router `smg`, where a fleet file does not name it",
+    "UPRIGHT_KERNELS_PYTHON": "a Python that has Triton, for `tools kernels`",
+    "UPRIGHT_SSH_COMMAND": "the ssh that reaches other machines, with its options",
+    "UPRIGHT_EVIDENCE": "the repository that `share bundle --send` hands evidence to",
+}
+"""What Upright itself reads, and why."""
+_TAIL = """
+What Upright itself reads, beside a variable for every option (`UPRIGHT_UP_PORT` for `up --port`):
+
+| variable | what it says |
+|---|---|
+"""
+
+
 def pages() -> dict[Path, str]:
     from upright.base.host.environment import passed_variables
 
@@ -42,4 +59,5 @@ def pages() -> dict[Path, str]:
     for row in passed_variables():
         names = ", ".join([*(f"`{name}`" for name in row.names), *(f"`{prefix}…`" for prefix in row.prefixes)])
         rows.append(f"| {names} | {', '.join(row.to)} | {row.why} [(source)]({row.source}) |")
-    return {Path("docs/environment.md"): _HEAD + "\n".join(rows) + "\n"}
+    own = "\n".join(f"| `{name}` | {what} |" for name, what in READ.items())
+    return {Path("docs/environment.md"): _HEAD + "\n".join(rows) + f"\n{_TAIL}{own}\n"}

@@ -26,6 +26,7 @@ BOUND_TO_NONE = 0.57
 
 Two Xeon 6138 did 0.60 (ik_llama.cpp discussion 385: 2.4, 2.3 and 2.1 tok/s), two EPYC 9115 0.57 (393: 8.65 at 17k), two
 Xeon 8480+ 0.46 (396: 27 tok/s, and 40 bound to one). Each foretold by the middle of the others is 17 % off at most.
+Two EPYC 9355 in four nodes each (about 0.4) and two Xeon E5-2690 v3 (over 1) do not agree; few tell where memory lay.
 """
 
 
