@@ -36,7 +36,7 @@ A script that `render` wrote hands on what the shell has that it is started in.
 
 
 READ = {
-    "UPRIGHT_HOME": "where deployments, rows of your own and what was fetched are kept; the data directory of your account without it",
+    "UPRIGHT_HOME": "where it keeps what it makes and fetches; by itself your data directory",
     "UPRIGHT_LLAMA_SERVER": "the `llama-server` to take, of llama.cpp or of ik_llama.cpp (its help tells which)",
     "UPRIGHT_SMG": "the router `smg`, where a fleet file does not name it",
     "UPRIGHT_KERNELS_PYTHON": "a Python that has Triton, for `tools kernels`",

@@ -26,12 +26,13 @@ def test_every_panel_has_data(standing: Standing, tmp_path: Path) -> None:
             prometheus.wait(lambda: not empty(prometheus, tmp_path), "data for every panel", seconds=300)
             prometheus.wait(lambda: any(prometheus.values("upright:generation_tokens_per_second")), "a speed")
             assert not {"UprightDown", "UprightMetricsMissing", "UprightErrors"} & set(prometheus.firing())
-        (row,) = standing.json("top", standing.name)
+        rows = [row for _ in range(5) for row in standing.json("top", standing.name)]
     finally:
         stop.set()
         thread.join(120)
+    row = max(rows, key=lambda seen: seen["output_tokens_per_second"])
     assert row["state"] == "ready"
-    assert row["output_tokens_per_second"] > 0
+    assert row["output_tokens_per_second"] > 0, "a look lasts a second, in which a busy machine may make no token"
     assert row["kv_usage"] is not None
     assert row["errors"] == 0
 

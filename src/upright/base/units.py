@@ -62,7 +62,7 @@ def format_tokens(count: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """`35 ms`, `1.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    """`35 ms`, `1.4 s`, `12 s`, `3 min`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 9.95:
@@ -70,9 +70,10 @@ def format_duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    larger, of, smaller, left = (
+        (whole // 60, "min", "s", whole % 60) if whole < 3600 else (whole // 3600, "h", "min", whole % 3600 // 60)
+    )
+    return f"{larger} {of} {left} {smaller}" if left else f"{larger} {of}"
 
 
 def parse_tokens(text: str) -> int:

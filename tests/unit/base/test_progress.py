@@ -68,7 +68,7 @@ def test_the_innermost_step_is_told_of_and_then_the_outer_again() -> None:
 
 @pytest.mark.parametrize(("done", "words"), [
     (0, "0 of 22 questions after 42 s"),
-    (2, "2 of 22 questions after 42 s, 2.86 a minute, about 7 min 0 s left"),
+    (2, "2 of 22 questions after 42 s, 2.86 a minute, about 7 min left"),
     (21, "21 of 22 questions after 42 s, 30 a minute, about 2.0 s left"),
 ])  # fmt: skip
 def test_a_pace_has_no_rate_before_one_is_done(done: int, words: str) -> None:

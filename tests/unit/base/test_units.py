@@ -82,8 +82,8 @@ def test_what_is_no_number_of_tokens_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0, "0 ms"), (0.0354, "35 ms"), (0.9996, "1.0 s"), (9.94, "9.9 s"), (9.97, "10 s"), (59.7, "1 min 0 s"),
-     (200, "3 min 20 s"), (3599.9, "1 h 0 min"), (7500, "2 h 5 min")],
+    [(0, "0 ms"), (0.0354, "35 ms"), (0.9996, "1.0 s"), (9.94, "9.9 s"), (9.97, "10 s"), (59.7, "1 min"),
+     (200, "3 min 20 s"), (3599.9, "1 h"), (7500, "2 h 5 min")],
 )  # fmt: skip
 def test_a_duration_reads_well(seconds: float, words: str) -> None:
     assert format_duration(seconds) == words

@@ -130,7 +130,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
         return Unknown("replicas of attention that share experts were not measured; upright bench measures it")
     chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image, model)
     case = speed_case(plan, model, box, chosen.row) if chosen and attention_known(model.architecture) else None
-    own = _own_decode(case, model, box) if case else None
+    own = None if case is None or case.row.owner == "user" else _own_decode(case, model, box)
     if chosen is None or not (chosen.at_home or own):
         gpu = box.gpus[0].name if box.gpus else "this CPU"
         return Unknown(
@@ -176,7 +176,8 @@ def _price(case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, model: Model, b
 
 
 def _own_decode(case: SpeedCase, model: Model, box: Box) -> OwnRuns | None:
-    """Published runs of this setting, held against what is predicted of them."""
+    """Published runs of this setting, held against what is predicted of them: nearer than those is only what was
+    measured on this very box, which a row of the person's own says."""
     plan, placed = case.plan, case.layered
 
     def predicted(seen: PublishedRate) -> float | None:

@@ -61,4 +61,4 @@ def test_whoever_waits_for_a_port_is_in_a_later_wave():
 def test_the_time_left_is_known_after_the_first_wave():
     planned = waves(tuple(step(name) for name in "abcd"), RollWidth(), boxes=4)
     assert remaining(60, planned, 0) == ""
-    assert remaining(120, planned, 2) == "; about 2 min 0 s left"
+    assert remaining(120, planned, 2) == "; about 2 min left"

@@ -126,7 +126,7 @@ def test_what_a_time_box_cut_is_measured_again_in_a_longer_one(place: Deployment
     asked = SweepRequest(row, tuple(row.shapes()), 3, budget_seconds=180, fresh=True)
     course = begin(asked, place, (), SweepWatch(tell=said.append))
     sweep.sweep(course, [BenchSubject(LoadTarget("http://127.0.0.1:9", "m"), TokenGauge(1, ("a",), 1))])
-    assert said[0] == "3 min 0 s for 9 cells: about 20 s for each"
+    assert said[0] == "3 min for 9 cells: about 20 s for each"
     assert [made.shape.concurrency for made in course.cells if not made.marks] == [1, 2]
     assert 160 <= now[0] <= 180, "it is used, and kept"
     assert len(seeds) == len(set(seeds)), "the engine's cache holds the prompts of the box before"
