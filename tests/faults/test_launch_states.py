@@ -385,6 +385,22 @@ def test_down_during_up_ends_both(engine: Scripted, seconds: float):
     assert engine.launch().state == "ready"
 
 
+def test_what_can_be_read_of_a_start_is_locked(engine: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, a `down` in between found nobody to wait for, said that it was done, and the engine came up."""
+    held, write = list[bool](), DeploymentDir.write
+
+    def seen(directory: DeploymentDir, record: Any) -> None:
+        if isinstance(record, Deployment):
+            held.append(is_supervised(directory))
+        write(directory, record)
+
+    monkeypatch.setattr(DeploymentDir, "write", seen)
+    engine.is_("ok")
+    engine.launch()
+    assert held
+    assert all(held)
+
+
 @pytest.mark.parametrize("when", ["1970-01-01T00:00:00.000+00:00", "9999-12-31T23:59:59.999+00:00", "yesterday", ""])
 def test_a_clock_that_jumps_neither_stops_nor_starts_anything(engine: Scripted, when: str):
     """Times in records are for people: what is waited for is counted by a clock that only goes on."""

@@ -66,24 +66,24 @@ def launch(
     refuse_missing_runtime(recipe, LocalHost() if machine is None else SshHost(machine))
     refuse_unset_variables(recipe, machine)
     directory.key()
-    directory.write(recipe)
-    _taken_down(directory).unlink(missing_ok=True)
-    now = utc_now()
-    directory.write(
-        Deployment(
-            made_from=(recipe.reference,),
-            name=directory.name,
-            state="planned",
-            base_url=base_url,
-            machine=machine,
-            keeping=keeping or Keeping(),
-            created_at=now,
-            changed_at=now,
-            history=(Change(state="planned", at=now),),
-            **_of_recipe(recipe, directory),
+    with inheritable_lock(directory) as lock:  # before anybody can read of it: a stop waits for whoever has it
+        directory.write(recipe)
+        _taken_down(directory).unlink(missing_ok=True)
+        now = utc_now()
+        directory.write(
+            Deployment(
+                made_from=(recipe.reference,),
+                name=directory.name,
+                state="planned",
+                base_url=base_url,
+                machine=machine,
+                keeping=keeping or Keeping(),
+                created_at=now,
+                changed_at=now,
+                history=(Change(state="planned", at=now),),
+                **_of_recipe(recipe, directory),
+            )
         )
-    )
-    with inheritable_lock(directory) as lock:
         _start_supervisor(directory, lock)
     return _wait_until_ready(directory, on_change)
 
