@@ -125,7 +125,7 @@ def test_thinking_that_the_recipe_turns_off_is_said():
     words = ["kimi-k2.6", "--box", "2x-rtx-pro-6000-max-q-epyc-9175f"]
     page = CliRunner().invoke(command, words).stdout
     assert "thinking is turned off" in page
-    assert "published  18.6 tok/s" in page
+    assert "published  18.9 tok/s" in page
     made = json.loads(CliRunner().invoke(command, [*words, "--json"]).stdout)["plans"][0]
     assert "thinking-off" in [each["code"] for each in made["notes"]]
     assert note(planned("kimi-k2.6", EIGHT), "thinking-off") is None

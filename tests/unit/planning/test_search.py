@@ -42,7 +42,7 @@ def test_long_contexts_share_the_cache():
 
 def test_two_cards_and_768_gb_get_ik_llama_and_weights_that_lost_nothing():
     ranked = search(TWO)
-    assert (ranked[0].engine, ranked[0].model) == ("ik_llama.cpp", "Kimi-K2.6-GGUF:Q4_X")
+    assert (ranked[0].engine, ranked[0].model) == ("ik_llama.cpp", "Kimi-K2.6-GGUF:UD-Q8_K_XL")
     fewer = next(found for found in ranked if found.model == "Kimi-K2.6-GGUF:IQ3_K")
     assert 1 < fewer.speed.decode.best / ranked[0].speed.decode.best < 1.5  # a little faster, and a little is lost
     head, tail = (place.layers for place in ranked[0].expert_places if place.device != "host")

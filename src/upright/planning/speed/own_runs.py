@@ -128,9 +128,10 @@ def own_runs(
     if spread is None or plan.goal.draft or plan.parallel.nodes > 1:
         return None
     points, publishers = [], set[str]()
-    found = tuple(_of_setting(plan, model, box, one_shot))
-    placed = tuple(seen for seen in found if seen.gpu_expert_layers is not None)
-    for seen in placed or found:  # beside runs that tell where experts were, one that does not says nothing more
+    divided = bool(box.gpus) and any(place.device == "host" for place in plan.expert_places)
+    for seen in _of_setting(plan, model, box, one_shot):
+        if divided and seen.gpu_expert_layers is None:
+            continue  # of any placement it would say the same
         if expected := predicted(seen):
             off = math.log(seen.tokens_per_second / expected)
             points.append(RunPoint(seen.id, seen.build, seen.context_tokens, off))
