@@ -20,7 +20,6 @@ from upright.serving.launch import stop
 
 _PAGES = (
     "quickstart",
-    "choosing",
     "proving",
     "clients",
     "bundles",
@@ -29,7 +28,6 @@ _PAGES = (
     "benchmarking",
     "reports",
     "recommending",
-    "comparing",
     "engines",
     "monitoring",
 )
@@ -120,8 +118,6 @@ def test_a_page_that_shows_a_session_is_executed():
         "fleet.md",
         "field-test.md",
         "recommending.md",
-        "choosing.md",
-        "comparing.md",
         "engines.md",
         "purchase.md",
         "agent-box.md",
@@ -140,7 +136,7 @@ def test_every_exported_name_is_on_the_library_page():
 
 
 def test_the_picture_of_a_comparison_is_the_one_that_its_page_draws(tmp_path: Path):
-    page = ROOT / "docs/comparing.md"
+    page = ROOT / "docs/recommending.md"
     drawing = next(step.command for step in steps(page) if "--svg compare.svg" in step.command)
     done = subprocess.run(
         [program(), *shlex.split(drawing)[1:]], cwd=tmp_path, env={**os.environ, "UPRIGHT_HOME": str(tmp_path)},

@@ -1,4 +1,4 @@
-"""Which configuration is the best: the whole rule, as docs/choosing.md says it.
+"""Which configuration is the best: the whole rule, as docs/recommending.md says it.
 
 1. What was asked for is met: a plan without objections stands before one with them.
 2. Weights that have lost much stand behind all others.
