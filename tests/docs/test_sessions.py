@@ -30,7 +30,7 @@ _PAGES = (
     "engines",
     "monitoring",
 )
-_LONG_PAGES = ("sharing", "residuals", "sizing", "speculation", "scale", "field-test")
+_LONG_PAGES = ("sharing", "planning", "sizing", "speculation", "scale", "field-test")
 PAGES = [
     ROOT / "README.md",
     *(ROOT / f"docs/{name}.md" for name in _PAGES),
@@ -110,7 +110,7 @@ def test_a_page_that_shows_a_session_is_executed():
         "fetching.md",
         "clients.md",
         "sharing.md",
-        "residuals.md",
+        "planning.md",
         "proving.md",
         "sizing.md",
         "fleet.md",
