@@ -61,8 +61,8 @@ and 4.29 GiB in fp8 on each GPU.
 _UNKNOWN = """\
 ## What is not known
 
-- No plan of ours has met a GPU yet. After the first start, [`upright tools residuals`](planning.md#plans-that-learn) says how far each
-  term was off, and the next plan uses it.
+- No plan of ours has met a GPU yet. After the first start,
+  [`upright tools residuals`](planning.md#plans-that-learn) says how far each term was off, and the next plan uses it.
 - SGLang's overheads rest on five runs, vLLM's beside Kimi on RTX PRO 6000 on eleven starts of eight models.
 - For CPU offload one machine is known. Two of its three published VRAM figures cannot be reconciled with the
   size of the layers that were placed, so only the row without experts on the GPUs was used.
