@@ -23,7 +23,6 @@ _PAGES = (
     "proving",
     "clients",
     "diagnosing",
-    "rehearsing",
     "benchmarking",
     "reports",
     "recommending",
@@ -95,7 +94,6 @@ def test_a_page_that_shows_a_session_is_executed():
     executed = {
         "README.md",
         "diagnosing.md",
-        "rehearsing.md",
         "benchmarking.md",
         "reports.md",
         "monitoring.md",

@@ -1,4 +1,4 @@
-"""What can be asked of the real code without a GPU is asked; docs/asked.md says what it answered."""
+"""What can be asked of the real code without a GPU is asked; docs/absorbing.md says what it answered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from upright.facts import catalog
 
-PAGE = Path(__file__).parents[2] / "docs/asked.md"
+PAGE = Path(__file__).parents[2] / "docs/absorbing.md"
 SPLITS = [(1536, 8, 3072), (1536, 4, 3072), (2560, 8, 6144), (320, 8, 4096), (2048, 8, 7168)]
 
 
