@@ -15,13 +15,13 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 _LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```(?!\{).*?^```$", re.DOTALL | re.MULTILINE)
 _TOCTREE = re.compile(r"```\{toctree\}\n(?::[^\n]*\n)*\n(.*?)```", re.DOTALL)
-_INCLUDED = re.compile(r"```\{include\} (\S+)")
+_INCLUDED = re.compile(r"```\{include\} (\S+)\n(?::[^\n]*\n)*```\n")
 
 
 def text_of(page: Path) -> str:
     text = page.read_text()
     included = _INCLUDED.match(text)
-    return text_of((page.parent / included[1]).resolve()) if included else text
+    return text_of((page.parent / included[1]).resolve()) + text[included.end() :] if included else text
 
 
 def links(page: Path) -> Iterator[str]:
