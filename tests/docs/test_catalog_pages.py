@@ -16,7 +16,7 @@ PAGES = [
     ("speed.md", 6),
     ("purchase.md", 3),
     ("agent-box.md", 2),
-    ("hybrid-box.md", 3),
+    ("hybrid-box.md", 8),
     ("extending.md", 9),
 ]
 

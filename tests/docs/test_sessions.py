@@ -118,7 +118,6 @@ def test_a_page_that_shows_a_session_is_executed():
         "purchase.md",
         "agent-box.md",
         "hybrid-box.md",
-        "mixed-gpus.md",
         "extending.md",
     }
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
