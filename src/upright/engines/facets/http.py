@@ -29,5 +29,8 @@ class Http(NamedTuple):
     page that says anything else says that what served has ended, though the process has not."""
     only_name: str | None = None
     """The one model name that serves what was started, where others are taken for models to load; None: as told."""
+    limits_context: bool = True
+    """Whether a prompt that is longer than its context is refused; where nothing limits it, it is read to its end, and
+    so is one of which nobody waits for the answer any more."""
     reads_x_api_key: bool | None = None
     """Whether it takes the key in Anthropic's own header; None: not known."""

@@ -40,6 +40,7 @@ class Mlx(Engine):
         key_way="file",
         healthy_while_loading=True,  # Guard: it asks whether a thread lives, which then loads (server.py:549,782)
         only_name="default_model",
+        limits_context=False,
     )
     # Guard: MLX warns from nine tenths of the working set on, and its own limit lies above all memory.
     budget = Margin(GIB)

@@ -6,13 +6,16 @@ import httpx2
 import pytest
 
 from tests.scripted.protocol import FAULTS, KEY, MODEL, Fault, serving
+from upright.engines import ENGINES
 from upright.facts.records.evidence import Evidence
+from upright.facts.records.recipe import Recipe
 from upright.proof.ladder import prove
 from upright.proof.ladder.prompts import prompt_set
 from upright.proof.ladder.rung import ProofContext, ProofOptions, ProofTarget
 from upright.proof.ladder.rungs.clients import CHECKS
 from upright.serving.connect import CLIENTS
 from upright.serving.connect.client_trial import tried
+from upright.serving.connect.requirements import all_requirements, client_verdict
 from upright.serving.connect.served_model import ServedModel
 from upright.serving.endpoint.client import Endpoint
 
@@ -92,3 +95,37 @@ def test_a_client_whose_first_prompt_does_not_fit_does_not_work(context: int, to
             served = ServedModel("scripted", url, MODEL, "key", context)
             assert tried(endpoint, CLIENTS[client](served), {}).works == (client not in too_large)
     assert "its first prompt has about 11,457 tokens" in fares["claude-code"].reason
+
+
+@pytest.mark.parametrize("engine", [None, *ENGINES])
+def test_a_prompt_that_is_too_long_is_sent_only_where_it_can_be_refused(engine: str | None) -> None:
+    """An engine without a limit reads it to its end, for minutes in which nothing else is answered."""
+    context, sent = 512, list[int]()
+
+    def refuse(request: httpx2.Request) -> httpx2.Response:
+        sent.append(len(request.content.split()))
+        return httpx2.Response(400, json={"type": "error", "error": {"message": "the prompt is too long"}})
+
+    with Endpoint("http://scripted", MODEL, transport=httpx2.MockTransport(refuse)) as endpoint:
+        target = ProofTarget("scripted", "server:0", context_tokens=context, engine=engine)
+        stand = ProofContext(target, endpoint, ProofOptions(prompts=prompt_set("tiny")))
+        verdicts = [CHECKS[check](stand)[0] for check in ("long prompt", "messages errors")]
+    refused = engine is None or ENGINES[engine].http.limits_context
+    assert verdicts == (["passed"] * 2 if refused else ["unsupported"] * 2)
+    assert [words > context for words in sent] == ([True] * 2 if refused else [])
+
+
+def test_nothing_follows_from_what_an_engine_does_not_have() -> None:
+    """Of one that takes no key and counts nothing, neither is a fault for which a client does not work."""
+    recipe = Recipe(
+        engine="any", engine_version=None, runtime="process", program="/bin/true", arguments=(), model_path="/m",
+        served_name=MODEL, host="127.0.0.1", port=8000, context_tokens=65_536, users=1, health_path="/health",
+        metrics_path=None,
+    )  # fmt: skip
+    answers = httpx2.MockTransport(lambda request: httpx2.Response(404 if request.method == "GET" else 200, json={}))
+    with Endpoint("http://scripted", MODEL, key=KEY, transport=answers) as endpoint:
+        target = ProofTarget("scripted", "recipe:0", context_tokens=65_536, recipe=recipe)
+        stand = ProofContext(target, endpoint, ProofOptions(prompts=prompt_set("tiny")))
+        found = {check: CHECKS[check](stand)[0] for check in ("bearer key", "x-api-key", "cancelled")}
+    assert set(found.values()) == {"skipped"}
+    assert [row.client for row in all_requirements() if client_verdict(row, found).outcome != "works"] == []

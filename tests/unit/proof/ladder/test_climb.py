@@ -214,7 +214,7 @@ def test_clean_engines_raise_no_alarm(count: int) -> None:
     [
         (tools.RUNG, "ids", "no call was made"),
         (tools.RUNG, "figures", "no question was asked that is due a call"),
-        (clients.RUNG, "for curl", "not known: the budget left out chat, chat errors, bearer key"),
+        (clients.RUNG, "for curl", "not known: the budget left out chat, bearer key"),
     ],
 )
 def test_what_sums_up_questions_that_were_left_out_says_nothing_of_them(

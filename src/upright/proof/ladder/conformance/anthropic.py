@@ -100,10 +100,11 @@ def _count_tokens(stand: ProofContext) -> Judgement:
 
 def _messages_errors(stand: ProofContext) -> Judgement:
     """A prompt that is too long: {"type": "error", "error": {"type": ..., "message": ...}}, which the SDKs read."""
-    if stand.target.context_tokens is None:
-        return "unsupported", "the context is not known"
-    long = [{"role": "user", "content": oversized_text(stand.target.context_tokens)}]
-    status, text = stand.endpoint.exchange(MESSAGES, {**message_body(stand.endpoint), "messages": long})
+    long = oversized_text(stand)
+    if not isinstance(long, str):
+        return long
+    asked = {**message_body(stand.endpoint), "messages": [{"role": "user", "content": long}]}
+    status, text = stand.endpoint.exchange(MESSAGES, asked)
     if status in (404, 405):
         return "unsupported", f"HTTP {status}"
     wrong = refusal_faults(status, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from upright.engines import ENGINES
 from upright.proof.ladder.observing import Judgement
 from upright.proof.ladder.rung import ProofContext
 from upright.serving.endpoint.client import Endpoint
@@ -26,9 +27,14 @@ def judge_stream(
     return judgement_of(judge(lines), f"{count_of(lines)} events in order")
 
 
-def oversized_text(context_tokens: int) -> str:
-    """Four words for each token that there is room for."""
-    return "one two three four " * context_tokens
+def oversized_text(stand: ProofContext) -> str | Judgement:
+    """Four words for each token that there is room for; or why it is not sent."""
+    context, engine = stand.target.context_tokens, ENGINES.get(stand.target.engine or "")
+    if context is None:
+        return "unsupported", "the context is not known"
+    if engine is not None and not engine.http.limits_context:
+        return "unsupported", f"not sent: {engine.title} has no limit, and would read it to its end"
+    return "one two three four " * context
 
 
 def count_of(lines: list[str]) -> int:

@@ -33,8 +33,8 @@ def _x_api_key(stand: ProofContext) -> Judgement:
 
 
 def _keyed(stand: ProofContext, header: str, before: str) -> Judgement:
-    endpoint = stand.endpoint
-    if endpoint.key is None:
+    endpoint, recipe = stand.endpoint, stand.target.recipe
+    if endpoint.key is None or (recipe is not None and not recipe.takes_key):
         return "skipped", "the server was given no key"
     path, body = MESSAGES, message_body(endpoint)
     right, response_text = endpoint.exchange(path, body, headers={header: f"{before}{endpoint.key}"})
@@ -84,9 +84,9 @@ def _cancelled(stand: ProofContext) -> Judgement:
     try:
         before = read_metrics(endpoint.text("/metrics"))
     except EndpointError:
-        return "unsupported", "the engine does not say what it runs"
+        return "skipped", "the engine does not say what it runs"
     if before.running is None:
-        return "unsupported", "the engine does not say what it runs"
+        return "skipped", "the engine does not say what it runs"
     stop, begun = threading.Event(), threading.Event()
     stop.set()
     room = max(64, (stand.target.context_tokens or 2_048) // 2)

@@ -91,11 +91,11 @@ def _chat_errors(stand: ProofContext) -> Judgement:
 
 def _long_prompt(stand: ProofContext) -> Judgement:
     """More than the context: refused with a reason, neither cut in silence nor a server's failure."""
-    room = stand.target.context_tokens
-    if room is None:
-        return "unsupported", "the context is not known"
-    long = [{"role": "user", "content": oversized_text(room)}]
-    status, text = stand.endpoint.exchange(CHAT, {"model": stand.endpoint.model, "messages": long, "max_tokens": 8})
+    long = oversized_text(stand)
+    if not isinstance(long, str):
+        return long
+    messages = [{"role": "user", "content": long}]
+    status, text = stand.endpoint.exchange(CHAT, {"model": stand.endpoint.model, "messages": messages, "max_tokens": 8})
     if status == 200:
         return "failed", "a prompt of four times the context was answered: it was cut in silence"
     return judgement_of(refusal_faults(status, text), f"HTTP {status}: {text[:120]}")
