@@ -8,6 +8,7 @@ import pytest
 
 from scripts.linting import files, rows, text
 from tests.conftest import ROOT
+from upright.engines import ENGINES, OURS
 from upright.facts import catalog
 from upright.facts.catalog.rows.base import Row
 
@@ -72,6 +73,23 @@ def test_every_place_that_speaks_to_people_is_looked_at(path: str) -> None:
 )
 def test_an_engine_that_is_spelled_is_noticed(source: str) -> None:
     assert list(text.engines_spelled(ast.parse(source)))
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_engine_that_is_spelled_is_noticed(name: str) -> None:
+    assert list(text.engines_spelled(ast.parse(f"engine == {name!r}")))
+
+
+@pytest.mark.parametrize("name", ["ktransformers", "mlx"])
+def test_an_engine_that_no_other_is_built_on_is_spelled_in_its_folder_alone(name: str) -> None:
+    """Beyond the engines `scripts/lint-text` sees to it; among them forks take words from what they are built on."""
+    engines = ROOT / "src/upright/engines"
+    spelling = {
+        file.relative_to(engines).parts[0]
+        for file in engines.rglob("*.py")
+        if any(name in spelled.lower() for _, spelled in text.engines_spelled(ast.parse(file.read_text())))
+    }
+    assert spelling == {OURS[name], "__init__.py"}
 
 
 @pytest.mark.parametrize("source", ['"""What vLLM calls it."""', "x: int\n'''In GiB, as SGLang writes.'''", "# vllm"])
