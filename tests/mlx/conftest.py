@@ -22,7 +22,7 @@ from tests.programs import made_by
 
 HERE = Path(__file__).parent
 ENGINE = ("--engine", "mlx")
-WORDS = (*ENGINE, "--context", "1k", "--users", "4")
+WORDS = (*ENGINE, "--context", "512", "--users", "4")
 
 
 @pytest.hookimpl(tryfirst=True)
