@@ -259,8 +259,8 @@ def _transfer() -> str:
         _paragraph(
             "A plan for another model, weight format, GPU or engine version, a higher concurrency or a longer context",
             "than were fitted is widened by what the error across such a step was measured to have beyond that at",
-            "home, each source compared with itself. Wider than 2.5 times a band is not printed: then the speed is not",
-            "known, and `upright tools calibrate` measures it.",
+            "home, each source compared with itself. Wider than three times a band is not printed: then the speed is",
+            "not known, and `upright tools calibrate` measures it.",
         ),
         "",
         "| step | of | runs | median error | p90 | adds alone | measured by |",

@@ -7,21 +7,23 @@ Each source (who measured which model on which GPU) weighs the same.
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean
 
 from upright.facts import catalog
-from upright.facts.catalog.rows.speed import Constants, Errors, Likeness, PrefillRow
+from upright.facts.catalog.rows.speed import Constants, Errors, Likeness, PrefillRow, SpeedRow
 from upright.facts.catalog.rows.words import MeasurementRow
 from upright.facts.records.plan import Parallel
 from upright.planning.speed.decode import Amount, coefficient
 from upright.planning.speed.fitting import errors
 from upright.planning.speed.layered import HostFigures, Layered
-from upright.planning.speed.prefill_reach import reference
+from upright.planning.speed.prefill_reach import multiplies_fp4, reference
 from upright.planning.speed.published import (
     gpu_of,
     gpu_row_figures,
@@ -31,6 +33,7 @@ from upright.planning.speed.published import (
     row_of,
     sample,
 )
+from upright.planning.speed.rows import speed_row
 from upright.planning.speed.samples import LayerSample, RankSample
 from upright.planning.speed.spread import FEW_SOURCES, SourceSpread, SpeedMiss, spread
 from upright.planning.speed.work import rank_work
@@ -43,6 +46,13 @@ TELLS = 0.5
 ROUNDS = 50
 MEETS = 1 / 3
 """Of a served step, the least that the prompts of others take for it to tell of them."""
+
+
+SERVED_PROMPTS = Path(__file__).with_name("served_prompts.csv")
+"""Times to a first token of four users at once by vLLM, as aiconfigurator publishes them: its package
+aiconfigurator-core 0.12.0 (Apache-2.0), systems/silicon_sample.csv. All that the catalogue has the model of."""
+SERVED_ON = "ranks-nvlink"
+"""The row whose GPUs those are."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,8 @@ class Prompt:
 
     id: str
     source: str
-    latent: bool
+    apart: bool
+    """Of the kind of model or build that its row tells apart: latent attention, or NVFP4 experts."""
     layers: float
     """Seconds of its layers at the whole throughput that a row's share is of."""
     between: float
@@ -88,6 +99,8 @@ class Prompt:
     """What attention reaches of what layers do."""
     beside: float
     """Seconds of everything else."""
+    pieces: float
+    """How often a layer starts."""
     seconds: float
     tokens: float
     depth: float | None
@@ -119,6 +132,8 @@ def prompts(name: str) -> tuple[Prompt, ...]:
     for run in measurements(row.fitted_on):
         if (prompt := _prompt(row, run, texts.get(run.id))) is not None:
             sweeps.setdefault((run.group or run.id, run.engine_version or ""), []).append(prompt)
+    if name == SERVED_ON:
+        sweeps["served prompts", ""] = list(_served(row))
     return tuple(prompt for sweep in sweeps.values() for prompt in _whole(sweep))
 
 
@@ -153,24 +168,62 @@ def _prompt(row: PrefillRow, run: MeasurementRow, text: TextRun | None) -> Promp
     gpu, speeds = gpu_of(run), row_of(run)
     if made is None or gpu is None or speeds is None:
         return None
-    constants = speeds.constants.model_copy(update={"ubatch_layer_us": 0.0})
+    constants = _constants(row, speeds)
     amounts, whole = tuple(made.amounts(constants.expert_skew)), made.tokens / made.tokens_per_second
     if isinstance(made, RankSample) and made.kind == "served":  # what a step takes beyond itself: prompts of others
         whole -= _seconds((amount for amount in amounts if amount.term != "prompts"), constants)
         amounts = tuple(amount for amount in amounts if amount.term == "prompts")
         if whole < MEETS * made.tokens / made.tokens_per_second:
             return None
+    return _counted(row, made, amounts, constants, gpu, f"{publisher(run)} {run.model} {gpu}", whole)
+
+
+def _served(row: PrefillRow) -> Iterator[Prompt]:
+    speeds = speed_row("vllm-nvlink")
+    with SERVED_PROMPTS.open(encoding="utf-8", newline="") as opened:
+        for number, line in enumerate(csv.DictReader(opened)):
+            model = model_record(line["artifact"].rpartition("/")[2].lower(), line["artifact"])
+            parallel = Parallel(tensor=int(line["ranks"]), expert=line["whole_experts"] == "1")
+            work, tokens, seconds = (
+                rank_work(model, parallel, "fp8"),
+                int(line["tokens"]),
+                float(line["milliseconds"]) / 1e3,
+            )
+            made = RankSample(
+                f"served-{number}", work, gpu_row_figures(catalog.gpu(line["gpu"])), speeds.kernels, 1, tokens,
+                tokens / seconds, kind="prompt",
+            )  # fmt: skip
+            constants = _constants(row, speeds)
+            source = f"aiconfigurator {line['artifact']} {line['gpu']}"
+            yield _counted(row, made, tuple(made.amounts(0.0)), constants, line["gpu"], source, seconds)
+
+
+def _constants(row: PrefillRow, speeds: SpeedRow) -> Constants:
+    return speeds.constants.model_copy(update={"ubatch_layer_us": row.layer_us})
+
+
+def _counted(
+    row: PrefillRow,
+    made: RankSample | LayerSample,
+    amounts: Sequence[Amount],
+    constants: Constants,
+    gpu: str,
+    source: str,
+    whole: float,
+) -> Prompt:
     card = catalog.gpu(gpu)
     work = made.work if isinstance(made, RankSample) else made.case.work
     throughput = reference(row, gpu_row_figures(card), card.compute_capability or "")
     return Prompt(
-        id=run.id,
-        source=f"{publisher(run)} {run.model} {gpu}",
-        latent=work.latent_layers > 0,
+        id=made.id,
+        source=source,
+        apart=(row.latent_reached is not None and work.latent_layers > 0)
+        or (row.fp4_reached is not None and multiplies_fp4(work, card.compute_capability or "")),
         layers=sum(amount.amount for amount in amounts if amount.constant == "compute_efficiency") / throughput,
         between=sum(amount.amount for amount in amounts if amount.constant == "attention_efficiency") / throughput,
         attention=row.attention_reached,
         beside=_seconds((amount for amount in amounts if amount.constant not in COMPUTED), constants),
+        pieces=sum(amount.amount for amount in amounts if amount.constant == "ubatch_layer_us"),
         seconds=whole,
         tokens=made.tokens,
         depth=made.context if isinstance(made, LayerSample) and made.prompt_tokens is None else None,
@@ -204,56 +257,84 @@ class Reach:
     """Logarithms of shares."""
 
     by_row: dict[str, float]
-    latent: float
+    apart: float
+    """What is left of that, or gained, by prompts of the kind that is told apart."""
+
+    def of(self, name: str, prompt: Prompt) -> float:
+        return math.exp(self.by_row[name] + (self.apart if prompt.apart else 0.0))
 
 
 def reach(names: Sequence[str], without: str = "") -> Reach:
-    """What each row's kernels reach, and what is left of it with latent attention: each source weighs the same."""
-    known = {name: _by_source(name, without) for name in names}
-    latent, by_row = 0.0, dict.fromkeys(names, 0.0)
+    """What each row's kernels reach, and what is left of it for the kind that is told apart: sources weigh the same."""
+    return _reach({name: prompts(name) for name in names}, without)
+
+
+def _reach(told: dict[str, tuple[Prompt, ...]], without: str) -> Reach:
+    names, known = tuple(told), {name: _by_source(name, every, without) for name, every in told.items()}
+    apart, by_row = 0.0, dict.fromkeys(names, 0.0)
     for _ in range(ROUNDS):
         by_row = {
-            name: fmean(log - (latent if is_latent else 0.0) for log, is_latent in sources)
+            name: fmean(log - (apart if is_apart else 0.0) for log, is_apart in sources)
             for name, sources in known.items()
         }
-        away = [log - by_row[name] for name, sources in known.items() for log, is_latent in sources if is_latent]
-        latent = min(0.0, fmean(away)) if away else 0.0
-    return Reach(by_row, latent)
+        away = [log - by_row[name] for name, sources in known.items() for log, is_apart in sources if is_apart]
+        apart = fmean(away) if away else 0.0
+    return Reach(by_row, apart)
 
 
-def _by_source(name: str, without: str) -> list[tuple[float, bool]]:
+def _by_source(name: str, every: Sequence[Prompt], without: str) -> list[tuple[float, bool]]:
     told: dict[tuple[str, bool], list[float]] = {}
-    for prompt in prompts(name):
+    for prompt in every:
         if prompt.tells and prompt.source != without:
-            apart = prompt.latent and prefill(name).latent_reached is not None
-            told.setdefault((prompt.source, apart), []).append(prompt.reached)
-    return [(fmean(logs), is_latent) for (_, is_latent), logs in told.items()]
+            told.setdefault((prompt.source, prompt.apart), []).append(prompt.reached)
+    return [(fmean(logs), is_apart) for (_, is_apart), logs in told.items()]
 
 
 @cache
 def misses(name: str) -> tuple[SpeedMiss, ...]:
     """Each source by what the others reach."""
-    row, names, found = prefill(name), _alike(name), []
+    names, found = _alike(name), []
     for source in dict.fromkeys(prompt.source for prompt in prompts(name)):
         others = reach(names, source)
-        for prompt in prompts(name):
-            if prompt.source == source:
-                log = others.by_row[name] + (others.latent if prompt.latent and row.latent_reached is not None else 0.0)
-                found.append(SpeedMiss(prompt.off(math.exp(log)), source))
+        own = (prompt for prompt in prompts(name) if prompt.source == source)
+        found += [SpeedMiss(prompt.off(others.of(name, prompt)), source) for prompt in own]
     return tuple(found)
 
 
 def refit(name: str) -> dict[str, float]:
     """The shares that are written into the row; what is reached with what attention reaches as the row has it."""
     if (like := prefill(name).like) is not None:
-        return {"reached": round(like.times * refit(like.row)["reached"], 3)}
+        its = refit(like.row)
+        return {"reached": round(like.times * its["reached"], 3), "layer_us": its["layer_us"]}
     found = reach(_alike(name))
     shares = {"reached": math.exp(found.by_row[name])}
+    if prefill(name).layer_us:
+        shares["layer_us"] = _layer_us(name)
     if prefill(name).attention_reached < 1:
         shares["attention_reached"] = _attention(name)
     if prefill(name).latent_reached is not None:
-        shares["latent_reached"] = math.exp(found.latent)
+        shares["latent_reached"] = math.exp(found.apart)
+    if prefill(name).fp4_reached is not None:
+        shares["fp4_reached"] = math.exp(found.apart)
     return {share: round(value, 3) for share, value in shares.items()}
+
+
+def _layer_us(name: str) -> float:
+    """By which all prompts are least off, each source weighing the same; short ones tell."""
+    names, row = _alike(name), prefill(name)
+
+    def off(layer_us: float) -> float:
+        moved = tuple(
+            replace(prompt, beside=prompt.beside + prompt.pieces * (layer_us - row.layer_us) * 1e-6)
+            for prompt in prompts(name)
+        )
+        found = _reach({each: moved if each == name else prompts(each) for each in names}, "")
+        logs: dict[str, list[float]] = {}
+        for prompt in moved:
+            logs.setdefault(prompt.source, []).append(math.log1p(prompt.off(found.of(name, prompt))))
+        return sum(fmean(log * log for log in own) for own in logs.values())
+
+    return min((float(micros) for micros in range(0, 1510, 10)), key=off)
 
 
 def _attention(name: str) -> float:

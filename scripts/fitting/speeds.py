@@ -15,6 +15,7 @@ from itertools import permutations
 from statistics import NormalDist
 from typing import Literal
 
+from scripts.fitting.served_loads import known_cells
 from upright.engines import ENGINES
 from upright.facts import catalog
 from upright.facts.catalog.rows.speed import Constants, Errors, FittedRange, SpeedRow, Step, TransferRow
@@ -27,7 +28,6 @@ from upright.planning.speed.published import (
     cells,
     chosen_row,
     engine_of,
-    fitted_on,
     gpu_of,
     measurements,
     model_of,
@@ -43,15 +43,15 @@ _SHARES = frozenset(name for name in Constants.model_fields if name.endswith("_e
 
 
 def refit(row: SpeedRow) -> Constants:
-    decoded = _fitted(fitted_on(row.id), row.constants, row.fits)
-    return _fitted(fitted_on(row.id, prompts=True), decoded, row.prompt_fits)
+    decoded = _fitted(known_cells(row.id), row.constants, row.fits)
+    return _fitted(known_cells(row.id, prompts=True), decoded, row.prompt_fits)
 
 
 def held_out(
     row: SpeedRow, key: Callable[[FittedCell], str], *, prompts: bool = False
 ) -> tuple[tuple[FittedCell, float], ...]:
     """Every cell with its error by a fit on the cells with another key."""
-    known, names = fitted_on(row.id, prompts=prompts), row.prompt_fits if prompts else row.fits
+    known, names = known_cells(row.id, prompts=prompts), row.prompt_fits if prompts else row.fits
     misses: list[tuple[FittedCell, float]] = []
     for left_out in dict.fromkeys(key(cell) for cell in known):
         constants = _fitted([cell for cell in known if key(cell) != left_out], row.constants, names)
@@ -91,7 +91,7 @@ def home_misses(row: SpeedRow, *, prompts: bool = False) -> tuple[SpeedMiss, ...
 
 def _alone(row: SpeedRow, prompts: bool) -> bool:
     """Then the loads of that one configuration are left out."""
-    return len({cell.group for cell in fitted_on(row.id, prompts=prompts)}) == 1
+    return len({cell.group for cell in known_cells(row.id, prompts=prompts)}) == 1
 
 
 def borrowed(row: SpeedRow) -> bool:
@@ -139,7 +139,7 @@ def _runs_beside() -> Iterator[RunBeside]:
         row = answering_row(cell.row)
         if row is None or not row.fits:
             continue
-        planned = None if cell in fitted_on(row.id, prompts=cell.is_prompt) else _as_planned(cell.sample, row)
+        planned = None if cell in known_cells(row.id, prompts=cell.is_prompt) else _as_planned(cell.sample, row)
         if planned is None:
             continue
         off = miss(planned, row.constants)
@@ -151,7 +151,7 @@ def _runs_beside() -> Iterator[RunBeside]:
 def answering_row(row: MeasurementRow) -> SpeedRow | None:
     """The row by which a plan for this run would print a speed: for its silicon and wires, with attention it knows."""
     chosen, model = chosen_row(row, gpu_of(row)), model_of(row)
-    return chosen.row if chosen and chosen.at_home and model and attention_known(model.architecture) else None
+    return chosen.row if chosen and chosen.tells and model and attention_known(model.architecture) else None
 
 
 def _as_planned(made: RankSample | LayerSample, row: SpeedRow) -> RankSample | LayerSample | None:
@@ -182,7 +182,7 @@ def _load(cell: FittedCell) -> str:
 
 
 def home(row: SpeedRow) -> FittedRange:
-    known = fitted_on(row.id)
+    known = known_cells(row.id)
     return FittedRange(
         shapes=tuple(sorted({cell.load.shape for cell in known})),
         formats=tuple(sorted({cell.load.expert_format for cell in known})),
@@ -241,7 +241,7 @@ class Transfer:
             return
         if self.near is None:
             return
-        known, names = fitted_on(row.id, prompts=prompts), row.prompt_fits if prompts else row.fits
+        known, names = known_cells(row.id, prompts=prompts), row.prompt_fits if prompts else row.fits
         known += cells(self.beside)
         constants = _fitted([cell for cell in known if self.near(cell)], row.constants, names)
         yield from (SpeedMiss(miss(cell, constants), cell.source) for cell in known if not self.near(cell))
@@ -269,6 +269,24 @@ class MachineTransfer(Transfer):
         for measured, publishers in kinds.items():
             means = [sum(logs) / len(logs) for logs in publishers.values()]
             yield from (SpeedMiss(math.expm1(one - other), measured) for one, other in permutations(means, 2))
+
+
+@dataclass(frozen=True)
+class ArchitectureTransfer(Transfer):
+    """Runs on silicon that has no row of its own, and those of each row's own silicon as if it had none."""
+
+    def _misses(self, row: SpeedRow) -> Iterator[SpeedMiss]:
+        return (missed for _, missed in self.runs(row))
+
+    def runs(self, row: SpeedRow) -> Iterator[tuple[MeasurementRow, SpeedMiss]]:
+        gathered = [known.id for known in catalog.measurements() if known.engine == row.engine and gpu_of(known)]
+        for cell in cells(gathered):
+            chosen, answering = chosen_row(cell.row, gpu_of(cell.row), elsewhere=True), answering_row(cell.row)
+            if cell.is_prompt or answering is None or chosen is None or not chosen.of_sibling:
+                continue
+            planned = _as_planned(replace(cell.sample, kernels=row.kernels), row) if chosen.row.id == row.id else None
+            if planned is not None:
+                yield cell.row, SpeedMiss(miss(planned, row.constants), cell.source)
 
 
 def beyond(far: Sequence[SpeedMiss], near: Sequence[SpeedMiss]) -> float:
@@ -341,6 +359,8 @@ TRANSFERS = (
     Transfer("context", "prompt", "prompts longer than were fitted",
              f"fitted on at most {SHORT_CONTEXT} tokens, tested above",
              near=lambda cell: cell.load.context_tokens <= SHORT_CONTEXT),
+    ArchitectureTransfer("architecture", "decode", "another GPU architecture than any that this engine was measured on",
+                         "runs on GPUs without a row of constants, and on others as if they had none"),
     MachineTransfer("machine", "decode", "another machine of the kind that was measured",
                     "two publishers of one model on one GPU, each by the other"),
 )  # fmt: skip

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import yaml
 
 from scripts.fitting import speeds
+from scripts.fitting.served_loads import known_cells
 from tests.accuracy.published_runs import Answered, ask, published
 from upright.facts import catalog
 from upright.facts.catalog import published_rates
@@ -25,7 +26,7 @@ from upright.facts.catalog.rows.speed import Constants, Errors, FittedRange, Spe
 from upright.facts.catalog.rows.words import MeasurementRow
 from upright.planning.speed import sibling_runs
 from upright.planning.speed.fitting import errors, fit, miss
-from upright.planning.speed.published import FittedCell, fitted_on, gpu_of, load_of
+from upright.planning.speed.published import FittedCell, gpu_of, load_of
 from upright.planning.speed.published import cells as cells_of
 from upright.planning.speed.spread import SpeedMiss, spread
 
@@ -123,7 +124,7 @@ def fitted_without(family: HeldOutFamily) -> tuple[list[SpeedRow], list[Transfer
             row = row.model_copy(update={name: getattr(like, name) for name in _MEASURED})
         made.append(row)
     rest = {row.id: row for row in made}
-    made = [row.model_copy(update=_bands(row, rest, family)) for row in made]
+    made = [row.model_copy(update={**_bands(row, rest, family), **_without_silicon(row, family)}) for row in made]
     steps = (_remeasured(transfer, rest, family) for transfer in speeds.TRANSFERS)
     return made, [step for step in steps if step is not None]
 
@@ -144,6 +145,12 @@ def _bands(row: SpeedRow, rows: dict[str, SpeedRow], family: HeldOutFamily) -> d
         return {}
     known = {name: _home_errors(row, rows, family, name == "prompt_errors") for name in ("errors", "prompt_errors")}
     return {name: _nobody(row, name) if figures is None else figures for name, figures in known.items()}
+
+
+def _without_silicon(row: SpeedRow, family: HeldOutFamily) -> dict[str, str]:
+    """Nobody would have written a row all of whose runs are the family's: its GPUs are any other's siblings then."""
+    alone = row.fits and all(family.holds(cell.row) for cell in _cells(row))
+    return {"capability": "==left-out"} if alone else {}
 
 
 def _nobody(row: SpeedRow, name: str) -> Errors | None:
@@ -174,6 +181,10 @@ def _beside(row: SpeedRow, family: HeldOutFamily, prompts: bool) -> list[speeds.
 def _remeasured(transfer: speeds.Transfer, rows: dict[str, SpeedRow], family: HeldOutFamily) -> TransferRow | None:
     known = catalog.get("transfers", transfer.id)
     assert isinstance(known, TransferRow)
+    if isinstance(transfer, speeds.ArchitectureTransfer):
+        runs = (run for name in transfer.speeds for run in transfer.runs(rows[name]))
+        across = [missed for run, missed in runs if not family.holds(run)]
+        return known.model_copy(update={"errors": errors(across, transfer.how) if across else UNMEASURED})
     prompts = transfer.of == "prompt"
     far: list[SpeedMiss] = []
     near: list[SpeedMiss] = []
@@ -244,7 +255,7 @@ def _fitted_rows() -> list[SpeedRow]:
 
 
 def _parts(row: SpeedRow) -> tuple[tuple[FittedCell, ...], tuple[FittedCell, ...]]:
-    return fitted_on(row.id), fitted_on(row.id, prompts=True)
+    return known_cells(row.id), known_cells(row.id, prompts=True)
 
 
 def _cells(row: SpeedRow) -> tuple[FittedCell, ...]:

@@ -14,7 +14,8 @@ from scripts.fitting import prefills
 from upright.facts import catalog
 from upright.facts.catalog.rows.speed import PrefillRow
 from upright.planning.requests.plan_arguments import NamedBox, box_named
-from upright.planning.speed.prefill_reach import SIBLINGS, WIDEST_DERIVED
+from upright.planning.speed.prefill_reach import SIBLINGS
+from upright.planning.speed.speed_band import WIDEST
 from upright.planning.speed.spread import interval, spread
 
 ROWS = [row.id for row in catalog.rows("prefills").values() if isinstance(row, PrefillRow)]
@@ -31,7 +32,7 @@ def test_a_row_is_what_a_fit_gives_today(name: str):
     row = prefills.prefill(name)
     assert {field: getattr(row, field) for field in prefills.refit(name)} == prefills.refit(name)
     assert row.errors == prefills.held_out_errors(name)
-    assert row.errors.high / row.errors.low <= WIDEST_DERIVED
+    assert row.errors.high / row.errors.low <= WIDEST
 
 
 def test_a_source_that_was_left_out_lies_inside_what_the_others_promise():
@@ -62,7 +63,7 @@ def test_prefill_is_answered_for_what_people_run_on_ten_boxes():
         found = made.speed.prompt
         assert found.best is not None, asked
         assert found.low < found.best < found.high, asked
-        assert found.high / found.low <= WIDEST_DERIVED * 1.001, asked
+        assert found.high / found.low <= WIDEST * 1.001, asked
         assert made.speed.prompt_basis in ("measured", "derived"), asked
         assert re.match(r"(from compute and siblings: prefills|speeds)/[\w.-]+, median error", made.speed.prompt_why), (
             asked

@@ -11,6 +11,7 @@ from upright.app.cli.main import cli
 from upright.base.units import GIB
 from upright.engines import engine_named
 from upright.facts import catalog
+from upright.planning.speed import speed_band
 from upright.planning.speed.rows import choose_row, interconnect_of
 from upright.proof.kernels.targets import of_capability
 
@@ -64,7 +65,7 @@ def test_constants_of_nvidia_gpus_speak_of_no_others():
     for name in ("gfx942", "gfx950", "gfx1151"):
         for engine in ("vllm", "sglang", "llama.cpp", "ik_llama.cpp"):
             chosen = choose_row(engine, None, name, "nvlink")
-            assert chosen is None or not chosen.at_home or chosen.row.capability == f"=={name}", (engine, name)
+            assert chosen is None or not chosen.tells or chosen.row.capability.startswith("==gfx"), (engine, name)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
@@ -86,7 +87,23 @@ def test_weights_that_are_unpacked_there_have_no_speed_and_are_not_taken_for_it(
     assert "NVFP4" not in chosen["model"]
 
 
-def test_runs_that_lie_too_far_apart_are_said_to():
+def test_a_generation_without_a_measurement_is_planned_by_its_sibling_at_the_error_that_such_plans_have():
+    for box, row in (("1x-a100-80gb", "vllm-nvlink"), ("2x-rtx-4090", "vllm-sm120-pcie")):
+        speed = asked("plan", "qwen3-30b-a3b-fp8", "--box", box, "--engine", "vllm", "--context", "8k")["speed"]
+        assert (speed["row"], speed["basis"]) == (row, "derived"), box
+        assert "another GPU architecture" in speed["why"]
+        across = catalog.get("transfers", "architecture-decode").errors
+        assert speed["full"]["high"] / speed["full"]["low"] == pytest.approx(across.high / across.low, rel=0.02)
+
+
+def test_of_a_sibling_that_nobody_was_held_against_nothing_is_told():
+    plan = asked("plan", "gpt-oss-120b", "--box", "8x-mi355x", "--engine", "vllm", "--context", "4k")
+    [why] = [note["message"] for note in plan["notes"] if note["code"] == "speed-unknown"]
+    assert "no measurement of vllm on" in why
+
+
+def test_runs_that_lie_too_far_apart_are_said_to(monkeypatch):
+    monkeypatch.setattr(speed_band, "WIDEST", 2.0)
     plan = asked(
         "plan", "deepseek-v3.1", "--box", "8x-mi300x", "--engine", "sglang", "--context", "4k", "--users", "100"
     )

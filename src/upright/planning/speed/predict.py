@@ -31,6 +31,7 @@ from upright.planning.speed.speed_band import (
     SpeedQuery,
     attention_known,
     expert_format,
+    nearest_errors,
     rate_band,
     shape_name,
 )
@@ -131,7 +132,8 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image, model)
     case = speed_case(plan, model, box, chosen.row) if chosen and attention_known(model.architecture) else None
     own = None if case is None or case.row.owner == "user" else _own_decode(case, model, box)
-    if chosen is None or not (chosen.at_home or own):
+    load = speed_query(plan, model, box)
+    if chosen is None or not (own or chosen.at_home or (chosen.of_sibling and nearest_errors(chosen.row, load))):
         gpu = box.gpus[0].name if box.gpus else "this CPU"
         return Unknown(
             f"no measurement of {plan.engine} on {gpu}, or on its architecture and interconnect; measure it: upright "
@@ -148,8 +150,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
         )
     if not own and case.compute_bound(plan.context_tokens / 2):
         return Unknown(f"{plan.goal.users} concurrent users are limited by compute here, which no measured run was")
-    load = speed_query(plan, model, box)
-    factors = rate_band(chosen.row, load) if chosen.at_home else None
+    factors = rate_band(chosen.row, load) if chosen.tells else None
     bands = DecodeBands(factors, own, plan)
     if bands.missing:
         return Unknown(_too_far(chosen.row, factors))
@@ -168,7 +169,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
 
 
 def _price(case: SpeedCase, chosen: ChosenRow, load: SpeedQuery, model: Model, box: Box) -> PromptPrice | None:
-    if not chosen.at_home:
+    if not chosen.tells:
         return None
     capability = box.gpus[0].compute_capability if box.gpus else None
     silicon = case.silicon or (case.layered.silicon if case.layered else None)
@@ -226,6 +227,7 @@ def speed_query(plan: Plan, model: Model, box: Box) -> SpeedQuery:
         users=plan.goal.users,
         context_tokens=plan.context_tokens,
         on_gpus=bool(box.gpus) and not any(place.device == "host" for place in plan.expert_places),
+        capability=box.gpus[0].compute_capability if box.gpus else None,
     )
 
 
@@ -298,9 +300,7 @@ def speed_constants(
     wires, patches = interconnect_of(box, ranks), image_patches(image)
     asked = AskedOf(machine_of(box), shape_name(model.architecture), expert_format(model))
     found = [choose_row(engine, version, capability, wires, patches, asked) for capability in capabilities or [None]]
-    return max(
-        (row for row in found if row), key=lambda row: (not row.at_home, row.row.constants.layer_us), default=None
-    )
+    return max((row for row in found if row), key=lambda row: (not row.tells, row.row.constants.layer_us), default=None)
 
 
 def image_patches(image: str | None) -> tuple[str, ...]:
@@ -442,6 +442,7 @@ STEP_WORDS: dict[str, str] = {
     "version": "another engine version",
     "users": "a higher concurrency",
     "context": "a longer context",
+    "architecture": "another GPU architecture",
     "machine": "another machine of the kind",
 }
 
@@ -465,7 +466,7 @@ def _why(chosen: ChosenRow, load: SpeedQuery, bands: DecodeBands, plan: Plan) ->
             if {at_half.low, at_half.high} & {*ends}
             else reason
         )
-    errors = (chosen.row.gpu_errors if load.on_gpus else None) or chosen.row.errors
+    errors = nearest_errors(chosen.row, load)
     assert errors is not None
     assert bands.factors is not None
     reason = f"median error {errors.median:.0%}, p90 {errors.ninth:.0%} over {errors.rows} measurements, {errors.how}"

@@ -15,12 +15,10 @@ from upright.facts.catalog.rows.speed import Errors, PrefillRow, SpeedRow
 from upright.facts.records.base import Basis
 from upright.facts.records.plan import Speed
 from upright.planning.speed.decode import Amount, DecodeStep, decode_step
-from upright.planning.speed.speed_band import RateBand, SpeedQuery, rate_band
+from upright.planning.speed.speed_band import WIDEST, RateBand, SpeedQuery, rate_band
 from upright.planning.speed.work import GpuFigures, Work
 
 SIBLINGS = "from compute and siblings"
-WIDEST_DERIVED = 3.0
-"""Upper end over lower end of the widest band from siblings that is still an answer."""
 
 
 class PromptPrice(NamedTuple):
@@ -46,13 +44,18 @@ def prompt_price(
     row = prefill_row(speeds.engine, capability)
     if row is None or silicon is None or capability is None:
         return None
-    share = row.reached * ((row.latent_reached or 1.0) if work.latent_layers else 1.0)
-    share *= reference(row, silicon, capability)
+    share = row.reached * reference(row, silicon, capability)
+    share *= (row.latent_reached or 1.0) if work.latent_layers else 1.0
+    share *= (row.fp4_reached or 1.0) if multiplies_fp4(work, capability) else 1.0
     reached = {"compute_efficiency": share, "attention_efficiency": share * row.attention_reached}
-    constants = speeds.constants.model_copy(update={**reached, "ubatch_layer_us": 0.0})
+    constants = speeds.constants.model_copy(update={**reached, "ubatch_layer_us": row.layer_us})
     priced = speeds.model_copy(update={"constants": constants})
     why = f"{SIBLINGS}: prefills/{row.id}, {_errors_words(row.errors)}"
     return PromptPrice(priced, RateBand(row.errors.low, row.errors.high, ()), "derived", why)
+
+
+def multiplies_fp4(work: Work, capability: str) -> bool:
+    return work.fp4_experts and versions.in_range(capability, ">=10")
 
 
 def prefill_row(engine: str, capability: str | None) -> PrefillRow | None:
@@ -60,7 +63,7 @@ def prefill_row(engine: str, capability: str | None) -> PrefillRow | None:
     for row in catalog.rows("prefills").values():
         assert isinstance(row, PrefillRow)
         if engine in row.engines and capability and versions.in_range(capability, row.capability):
-            return row if row.errors.high <= WIDEST_DERIVED * row.errors.low else None
+            return row if row.errors.high <= WIDEST * row.errors.low else None
     return None
 
 

@@ -173,7 +173,12 @@ def load_of(row: MeasurementRow) -> SpeedQuery | None:
         version=None,
         users=row.concurrency or 1,
         context_tokens=row.context_tokens or 0,
+        capability=_capability(gpu_of(row)),
     )
+
+
+def _capability(gpu: str | None) -> str | None:
+    return catalog.gpu(gpu).compute_capability if gpu else None
 
 
 def engine_of(row: MeasurementRow) -> str:
@@ -197,10 +202,9 @@ def row_of(row: MeasurementRow, gpu: str | None = None) -> SpeedRow | None:
     return chosen.row if chosen else None
 
 
-def chosen_row(row: MeasurementRow, gpu: str | None) -> ChosenRow | None:
-    capability = catalog.gpu(gpu).compute_capability if gpu else None
+def chosen_row(row: MeasurementRow, gpu: str | None, *, elsewhere: bool = False) -> ChosenRow | None:
     patches = ("pcie-allreduce",) if one_shot(row.interconnect) else ()
-    return choose_row(engine_of(row), version_of(row), capability, _wires(row), patches)
+    return choose_row(engine_of(row), version_of(row), _capability(gpu), _wires(row), patches, elsewhere=elsewhere)
 
 
 def version_of(row: MeasurementRow) -> str | None:

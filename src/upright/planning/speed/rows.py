@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from typing import NamedTuple
@@ -15,6 +16,8 @@ from upright.facts.records.box import Box
 _NEWEST = "9999"
 NO_GPU = "none"
 """What rows call the compute capability of a machine without a GPU."""
+_GENERATION = re.compile(r"(?:==)?(apple|gfx9)(\w*)")
+_OTHER_KIND = 1e9
 
 
 class ChosenRow(NamedTuple):
@@ -22,6 +25,12 @@ class ChosenRow(NamedTuple):
 
     row: SpeedRow
     at_home: bool
+    of_sibling: bool = False
+    """Made for these wires, and for another generation of the silicon: a step away that was measured."""
+
+    @property
+    def tells(self) -> bool:
+        return self.at_home or self.of_sibling
 
 
 def speed_row(name: str) -> SpeedRow:
@@ -75,8 +84,13 @@ def choose_row(
     on: Interconnect,
     patches: Collection[str] = (),
     asked: AskedOf | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> ChosenRow | None:
-    """A person's own row before ours, the particular before the general; None if the engine has no row at all."""
+    """A person's own row before ours, the particular before the general; None if the engine has no row at all.
+
+    Where none was made for the silicon, that of the nearest generation; *elsewhere* asks as if none were.
+    """
     ranked = []
     for row in catalog.rows("speeds").values():
         assert isinstance(row, SpeedRow)
@@ -87,11 +101,14 @@ def choose_row(
         if row.machine is not None and (asked is None or not asked.held_by(row)):
             continue
         here = versions.in_range(capability or NO_GPU, row.capability) if row.capability != "*" else _common(capability)
+        if here and elsewhere:
+            continue
         wired = on == "one" or on in row.wires
+        apart = 0.0 if here else _generations_apart(capability or NO_GPU, row.capability)
         rank = (
             here and wired,
             wired,
-            here,
+            -apart,
             row.owner == "user",
             row.machine is not None,
             row.capability != "*",
@@ -102,4 +119,19 @@ def choose_row(
     if not ranked:
         return None
     rank, best = max(ranked, key=lambda pair: pair[0])
-    return ChosenRow(best, rank[0])
+    home, wired, apart = rank[:3]
+    return ChosenRow(best, home, wired and 0 < -apart < _OTHER_KIND)
+
+
+def _generations_apart(capability: str, range_: str) -> float:
+    """Of two makers' silicon, or of two kinds of one maker's, none is a generation of the other."""
+    if named := _GENERATION.match(capability):
+        other = _GENERATION.match(range_)
+        if other is None or other[1] != named[1]:
+            return _OTHER_KIND
+        numbers = [int(match[2]) if match[2].isdigit() else 0 for match in (named, other)]
+        return abs(numbers[0] - numbers[1])
+    ends = [float(end) for sign in (">=", "<", "==") if (end := versions.bound(range_, sign)) and end[:1].isdigit()]
+    if not capability[:1].isdigit() or not ends:
+        return _OTHER_KIND
+    return max(min(ends) - float(capability), float(capability) - max(ends), 0.01)

@@ -14,12 +14,14 @@ from typing import Literal, NamedTuple
 
 from upright.facts import catalog
 from upright.facts.catalog import versions
-from upright.facts.catalog.rows.speed import SpeedRow, Step, TransferRow
+from upright.facts.catalog.rows.speed import Errors, SpeedRow, Step, TransferRow
 from upright.facts.records.model import Architecture, CompressedAttention, Model, SharedAttention
 from upright.planning.placement.engine_support import packing_of
 
-WIDEST = 2.5
-"""Upper end over lower end of the widest band that is still an answer."""
+WIDEST = 3.0
+"""Upper end over lower end of the widest band that is still an answer, of decode and of prompts."""
+_ACROSS: frozenset[Step] = frozenset({"model", "format"})
+"""On another architecture the error is that of such runs, most of them of other models and formats too."""
 _FORMATS = ("nvfp4", "mxfp4", "int4", "awq", "gptq", "fp8", "bf16")
 
 
@@ -34,6 +36,7 @@ class SpeedQuery(NamedTuple):
     context_tokens: int
     on_gpus: bool = False
     """Whole layers on GPUs, and the processor has no part."""
+    capability: str | None = None
 
 
 class RateBand(NamedTuple):
@@ -80,18 +83,28 @@ def steps_away(row: SpeedRow, load: SpeedQuery) -> tuple[Step, ...]:
 
 def rate_band(row: SpeedRow, load: SpeedQuery, of: Literal["decode", "prompt"] = "decode") -> RateBand | None:
     """None if no error was ever measured for the row, or across one of the steps."""
-    at_home = row.errors if of == "decode" else row.prompt_errors
-    if of == "decode" and load.on_gpus and row.gpu_errors is not None:
-        at_home = row.gpu_errors
+    nearest = nearest_errors(row, load, of)
     steps = steps_away(row, load)
     if of == "prompt":  # a machine's bundle tells of decode: its prompts are priced as any other's
         steps = tuple(step for step in steps if step != "machine")
-    added = [_beyond(step, of, row) for step in steps]
-    if at_home is None or None in added:
+    if "architecture" in steps:
+        steps = tuple(step for step in steps if step not in _ACROSS)
+    added = [_beyond(step, of, row) for step in steps if step != "architecture"]
+    if nearest is None or None in added:
         return None
-    centre = math.log(at_home.low * at_home.high) / 2
-    reach = math.hypot(math.log(at_home.high / at_home.low) / 2, *(math.log(factor) for factor in added if factor))
+    centre = math.log(nearest.low * nearest.high) / 2
+    reach = math.hypot(math.log(nearest.high / nearest.low) / 2, *(math.log(factor) for factor in added if factor))
     return RateBand(min(1.0, math.exp(centre - reach)), max(1.0, math.exp(centre + reach)), steps)
+
+
+def nearest_errors(row: SpeedRow, load: SpeedQuery, of: Literal["decode", "prompt"] = "decode") -> Errors | None:
+    """What a band starts from: the row's own errors, or those of runs on other silicon than it was made for."""
+    if "architecture" in steps_away(row, load):
+        across = _nearest_transfer("architecture", of, row)
+        return across.errors if across else None
+    if of == "prompt":
+        return row.prompt_errors
+    return (row.gpu_errors if load.on_gpus else None) or row.errors
 
 
 def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
@@ -103,7 +116,8 @@ def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
         yield "model"
     if home.formats and load.expert_format not in home.formats:
         yield "format"
-    if home.gpus and (load.gpu or "none") not in home.gpus:
+    away = load.capability is not None and not _made_for(row, load.capability)
+    if not away and home.gpus and (load.gpu or "none") not in home.gpus:
         yield "gpu"
     if load.version is not None and not versions.in_range(load.version, home.versions):
         yield "version"
@@ -111,18 +125,34 @@ def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
         yield "users"
     if load.context_tokens > home.context_tokens:
         yield "context"
+    if away:
+        yield "architecture"
+
+
+def _made_for(row: SpeedRow, capability: str) -> bool:
+    return row.capability == "*" or versions.in_range(capability, row.capability)
 
 
 def _beyond(step: Step, of: Literal["decode", "prompt"], speeds: SpeedRow) -> float | None:
     """As it was measured on this very row's runs, else on its engine's, else on any."""
-    known = [row for row in _transfers() if (row.step, row.of) == (step, of)]
-    nearest = max(known, key=lambda row: (row.speeds == (speeds.id,), speeds.engine in _engines(row)), default=None)
+    nearest = _nearest_transfer(step, of, speeds)
     return nearest.beyond if nearest else None
 
 
+def _nearest_transfer(step: Step, of: Literal["decode", "prompt"], speeds: SpeedRow) -> TransferRow | None:
+    known = [row for row in _transfers() if (row.step, row.of) == (step, of)]
+    if step == "architecture":  # what other constants lose on silicon of another generation tells nothing of these
+        known = [row for row in known if speeds.fitted_on in {each.fitted_on for each in _speeds(row)}]
+    return max(known, key=lambda row: (row.speeds == (speeds.id,), speeds.engine in _engines(row)), default=None)
+
+
 def _engines(transfer: TransferRow) -> set[str]:
+    return {row.engine for row in _speeds(transfer)}
+
+
+def _speeds(transfer: TransferRow) -> Iterator[SpeedRow]:
     rows = (catalog.find("speeds", name) for name in transfer.speeds)
-    return {row.engine for row in rows if isinstance(row, SpeedRow)}
+    return (row for row in rows if isinstance(row, SpeedRow))
 
 
 def _transfers() -> Iterable[TransferRow]:

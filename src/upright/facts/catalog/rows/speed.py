@@ -132,7 +132,7 @@ class Errors(Part):
     """What was left out."""
 
 
-Step = Literal["model", "format", "gpu", "version", "users", "context", "machine", "run"]
+Step = Literal["model", "format", "gpu", "version", "users", "context", "architecture", "machine", "run"]
 """One way in which a plan can differ from what was measured: from what a row of constants was fitted on, or as another
 run of a setting that was published differs from those."""
 
@@ -197,6 +197,10 @@ class PrefillRow(Row):
     """What is left of it between the tokens of a prompt."""
     latent_reached: Share | None = None
     """What is left of it with latent attention (MLA); None where runs do not tell it apart."""
+    fp4_reached: float | None = None
+    """Times as much with NVFP4 experts, where the GPU multiplies them; None where runs do not tell them apart."""
+    layer_us: float = 0.0
+    """Fixed time of a layer for each piece of a prompt, which no graph covers; 0 for that of a decode step."""
     like: Likeness | None = None
     """Set where nothing was published of its own: then share and errors are another row's, and what is between them."""
     fitted_on: tuple[str, ...] = ()
