@@ -73,10 +73,15 @@ known, which is right.
 Its sample of measured serving (`aiconfigurator-core` 0.12.0, Apache-2.0) was asked as the rows tell it: build, GPUs,
 ranks, engine version, users, tokens (`scripts/measure-silicon` fetches it by name and asks again; counts are kept).
 TPOT is held against decode at those users, TTFT of at most four users against prefill: with more, a first answer waits
-for prompts of some others, and a plan tells of one user and of all at once. Some of these runs may be among those that
-constants were fitted on, so this describes and foretells no stranger's.
+for prompts of some others, and a plan tells of one user and of all at once.
 
 {silicon}
+
+Constants of vLLM and SGLang over NVLink are fitted on the part of these loads that has at most 64 users, ranks that
+share attention, and models with experts, so the table describes and foretells no stranger's. What it would be of a
+model that was not among them, each left out whole in turn:
+
+{silicon_left_out}
 
 {silicon_limits}
 
@@ -161,7 +166,8 @@ def pages() -> dict[str, str]:
         most=MOST_RUNS,
         families=_families(),
         limits=_LIMITS.strip(),
-        silicon=_silicon(),
+        silicon=_silicon(left_out=False),
+        silicon_left_out=_silicon(left_out=True),
         silicon_limits=_SILICON_LIMITS.strip(),
         pools=len(pools),
         pool_answered=len(known_pools),
@@ -242,19 +248,21 @@ def _families() -> str:
     return "\n".join(lines)
 
 
-def _silicon() -> str:
+def _silicon(*, left_out: bool) -> str:
     """Counts alone are kept of these runs."""
     lines = ["| engine | GPU | figure | asked | answered | inside | median width |", "|---|---|---|---|---|---|---|"]
     totals: dict[str, list[int]] = {}
     with (_RECORDED / "silicon_stated.csv").open(encoding="utf-8", newline="") as opened:
         for row in csv.DictReader(opened):
+            if (row["gpu"] == "models left out") is not left_out:
+                continue
             asked, answered, inside = (int(row[column]) for column in ("asked", "answered", "inside"))
             share = f"{inside} ({inside / answered:.0%})" if answered else "-"
             of = f"{row['engine']} | {row['gpu'].replace('_', '-')} | {row['figure']} | {asked}"
             lines.append(f"| {of} | {answered} ({answered / asked:.0%}) | {share} | {row['width'] or '-'} |")
             for index, number in enumerate((asked, answered, inside)):
                 totals.setdefault(row["figure"], [0, 0, 0])[index] += number
-    for figure, (asked, answered, inside) in totals.items():
+    for figure, (asked, answered, inside) in () if left_out else totals.items():
         share = f"{answered} ({answered / asked:.0%}) | {inside} ({inside / answered:.0%})"
         lines.append(f"| all | all | {figure} | {asked} | {share} | - |")
     return "\n".join(lines)

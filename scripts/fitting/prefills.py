@@ -35,7 +35,7 @@ from upright.planning.speed.published import (
 )
 from upright.planning.speed.rows import speed_row
 from upright.planning.speed.samples import LayerSample, RankSample
-from upright.planning.speed.spread import FEW_SOURCES, SourceSpread, SpeedMiss, spread
+from upright.planning.speed.spread import FEW_SOURCES, SourceSpread, SpeedMiss, interval, spread
 from upright.planning.speed.work import rank_work
 
 COMPUTED = ("compute_efficiency", "attention_efficiency")
@@ -89,6 +89,8 @@ class Prompt:
 
     id: str
     source: str
+    shape: str
+    """Layers and width of its model."""
     apart: bool
     """Of the kind of model or build that its row tells apart: latent attention, or NVFP4 experts."""
     layers: float
@@ -217,6 +219,7 @@ def _counted(
     return Prompt(
         id=made.id,
         source=source,
+        shape=f"{work.layers}x{work.hidden}",
         apart=(row.latent_reached is not None and work.latent_layers > 0)
         or (row.fp4_reached is not None and multiplies_fp4(work, card.compute_capability or "")),
         layers=sum(amount.amount for amount in amounts if amount.constant == "compute_efficiency") / throughput,
@@ -299,6 +302,23 @@ def misses(name: str) -> tuple[SpeedMiss, ...]:
         own = (prompt for prompt in prompts(name) if prompt.source == source)
         found += [SpeedMiss(prompt.off(others.of(name, prompt)), source) for prompt in own]
     return tuple(found)
+
+
+def models_left_out(name: str) -> Iterator[tuple[bool, float]]:
+    """Of the prompts of each model, by a share and a band that saw none of it: whether inside, and how wide."""
+    every = {each: prompts(each) for each in _alike(name)}
+    for shape in dict.fromkeys(prompt.shape for prompt in every[name]):
+        known = every | {name: tuple(prompt for prompt in every[name] if prompt.shape != shape)}
+        found: list[SpeedMiss] = []
+        for source in dict.fromkeys(prompt.source for prompt in known[name]):
+            others = _reach(known, source)
+            own = (prompt for prompt in known[name] if prompt.source == source)
+            found += [SpeedMiss(prompt.off(others.of(name, prompt)), source) for prompt in own]
+        low, high = interval(spread(found), (), OUTSIDE)
+        reached = _reach(known, "")
+        for prompt in every[name]:
+            if prompt.shape == shape:
+                yield low <= 1 / (1 + prompt.off(reached.of(name, prompt))) <= high, high / low
 
 
 def refit(name: str) -> dict[str, float]:

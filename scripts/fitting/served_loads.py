@@ -18,6 +18,7 @@ from upright.planning.speed.published import FittedCell, fitted_on, load_of, sam
 FILE = Path(__file__).with_name("served_loads.csv")
 ROWS = {"vllm-nvlink": "vllm", "sglang-nvlink": "sglang"}
 """Rows of speeds whose GPUs those are."""
+_NAMED = "aiconfigurator-"
 
 
 @cache
@@ -27,12 +28,17 @@ def known_cells(name: str, *, prompts: bool = False) -> tuple[FittedCell, ...]:
     return (*fitted_on(name, prompts=prompts), *more)
 
 
+def of(cell: FittedCell) -> bool:
+    """Whether it is one of these loads."""
+    return cell.id.startswith(_NAMED)
+
+
 def _served(engine: str) -> Iterator[FittedCell]:
     with FILE.open(encoding="utf-8", newline="") as opened:
         for number, line in enumerate(csv.DictReader(opened)):
             if line["engine"] != engine:
                 continue
-            run = _run(f"aic-{number}", line)
+            run = _run(f"{_NAMED}{number}", line)
             made, load = sample(run), load_of(run)
             assert made is not None, line
             assert load is not None, line
