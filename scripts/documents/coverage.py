@@ -101,19 +101,18 @@ gpt-oss by vLLM on a DGX Spark (a fork with MXFP4 kernels of its own is faster t
 
 
 _LIMITS = """\
-GPUs left out whole miss nine tenths: of B200 and B300 two runs of SGLang, of Hopper two of vLLM, all faster than
-planned by constants of the other GPUs; a layer's fixed time follows the GPU's clock and the host, which no row tells.
-Without its own runs nothing is known of an RTX PRO 6000, and next to nothing of a DGX Spark. MiniMax-M2 misses by
-one run of 29: 16 users of SGLang over NVLink, and 64 of vLLM over PCIe, wait for prompts of others, and without
-MiniMax's own runs no published one tells how long.
+Of a GPU that was left out its siblings' constants tell, or the command says not known, as of RTX PRO 6000: nobody else
+measured vLLM on several GPUs without NVLink. Families of models that miss nine tenths: DeepSeek V3 on MI300X, where
+latent attention takes half as long again and no other run tells it; gpt-oss with 64 users over NVLink, faster than
+planned, and on a DGX Spark by a fork's own kernels; Qwen3.6-27B and GLM-4.7-Flash at prompts of 32,768 tokens and more
+on Strix Halo, where ROCm and Vulkan are up to three times apart.
 """
 
 _SILICON_LIMITS = """\
-Where bands miss: gpt-oss, MiniMax and Qwen3-32B took shorter than planned with either engine, none of SGLang's 25 on
-H100 among the bands, and a first answer by vLLM took longer than its prompt's computation. Why was not measured: no
-row tells what an engine does before and beside a prompt, and constants of a layer come from other builds and models.
-Not answered: SGLang's prefill over NVLink, NVFP4 by SGLang there, more users than were fitted, replicas of attention,
-dense models that multiplying limits, and Llama 3.1 and boxes of 72 GB200, which the catalogue lacks.
+Where bands miss: Qwen3-32B, all that SGLang's runs on H100 are, took shorter than planned with either engine, since
+constants of a layer are of layers with experts; so did more than 64 users. Not answered: SGLang's prefill over NVLink
+(its times to a first token are six times apart between sources), replicas of attention, dense models that multiplying
+limits, and Llama 3.1 and boxes of 72 GB200, which the catalogue lacks.
 """
 
 # Asked, answered, inside, before anything was changed for them: asked once, and nobody can ask again.

@@ -167,6 +167,17 @@ def _home_errors(row: SpeedRow, rows: dict[str, SpeedRow], family: HeldOutFamily
 
 def _home_misses(row: SpeedRow, family: HeldOutFamily, prompts: bool) -> list[SpeedMiss]:
     """Each configuration left out in turn, and what others measured of other families at home."""
+    kept = (row.fitted_on, row.fits, family, prompts)
+    if kept not in _AT_HOME:
+        _AT_HOME[kept] = _missed_at_home(row, family, prompts)
+    return _AT_HOME[kept]
+
+
+_AT_HOME: dict[tuple[object, ...], list[SpeedMiss]] = {}
+"""Several rows are made of the same runs, and are asked for again and again."""
+
+
+def _missed_at_home(row: SpeedRow, family: HeldOutFamily, prompts: bool) -> list[SpeedMiss]:
     cells = [cell for cell in _parts(row)[int(prompts)] if not family.holds(cell.row)]
     names = row.prompt_fits if prompts else row.fits
     held = _left_out(cells, row.constants, names, _part(cells))

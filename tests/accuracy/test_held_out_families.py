@@ -10,10 +10,12 @@ import pytest
 
 from tests.accuracy.held_out_families import MOST_RUNS, STATED, HeldOutFamily, answers, families, runs_of
 from tests.accuracy.published_runs import ask, published
+from upright.facts import catalog
 from upright.planning.speed.speed_band import WIDEST
 
 # Families that miss nine tenths, and the term that limits them: docs/coverage.md says so beside the table.
-LIMITED = {"B200, B300": 0.88, "Hopper": 0.84, "MiniMaxM2ForCausalLM": 0.89}
+LIMITED = {"DeepseekV3ForCausalLM": 0.7, "GptOssForCausalLM": 0.83, "Qwen3_5ForConditionalGeneration": 0.75,
+           "Glm4MoeLiteForCausalLM": 0.87}  # fmt: skip
 FEW = 10
 """Answered runs from which a share says something."""
 
@@ -39,12 +41,23 @@ def test_nine_tenths_of_each_family_lie_inside_or_it_is_named():
     assert judged >= 4
 
 
-def test_over_all_families_the_error_is_what_a_plan_can_be_made_with():
-    lines = [line for family, lines in stated() if family.kind == "model" for line in lines if line["low"]]
+@pytest.mark.parametrize(
+    ("of", "middle", "ninth", "share"), [("decode", 0.15, 0.40, 0.9), ("prefill", 0.25, 0.65, 0.85)]
+)
+def test_over_all_families_the_error_is_what_a_plan_can_be_made_with(
+    of: str, middle: float, ninth: float, share: float
+) -> None:
+    """Most prompts are priced by siblings, whose bands promise 85 in 100."""
+    prompts = {row.id for row in catalog.measurements() if row.decode_tokens_per_second is None}
+    lines = [
+        line for family, lines in stated() if family.kind == "model" for line in lines
+        if line["low"] and (line["id"] in prompts) is (of == "prefill")
+    ]  # fmt: skip
     sizes = sorted(abs(float(line["best"]) / float(line["measured"]) - 1) for line in lines if line["best"])
-    assert median(sizes) <= 0.15
-    assert sizes[int(0.9 * (len(sizes) - 1))] <= 0.40
-    assert sum(map(inside, lines)) / len(lines) >= 0.9
+    assert len(lines) >= 50
+    assert median(sizes) <= middle
+    assert sizes[int(0.9 * (len(sizes) - 1))] <= ninth
+    assert sum(map(inside, lines)) / len(lines) >= share
 
 
 def test_no_band_is_wider_than_can_be_planned_with():
