@@ -102,10 +102,10 @@ def test_every_box_and_model_has_one_answer(box: str) -> None:
 @pytest.mark.parametrize(("words", "expected"), [
     # both builds are native and of one size: the faster, by constants of that GPU
     (("gpt-oss-120b", "--box", "dgx-spark"), ("gpt-oss-120b-GGUF:MXFP4_MOE", "llama.cpp", "f16")),
-    # known on such cards, where NVFP4 is unpacked for every step and its speed is not known
-    (("qwen3.6-27b", "--box", "2x-rtx-3090"), ("Qwen3.6-27B-GGUF:Q4_K_M", "llama.cpp", "f16")),
-    # native weights that no engine holds there are no reason for a no
-    (("gpt-oss-120b", "--box", "4x-rtx-3090"), ("gpt-oss-120b-GGUF:MXFP4_MOE", "llama.cpp", "f16")),
+    # eight bits before four; NVFP4 is unpacked for every step there, and its speed is not known
+    (("qwen3.6-27b", "--box", "2x-rtx-3090"), ("Qwen3.6-27B-FP8", "vllm", "bf16")),
+    # both builds are native: the faster, four ranks at once and not one card after the other
+    (("gpt-oss-120b", "--box", "4x-rtx-3090"), ("gpt-oss-120b", "vllm", "bf16")),
     # a smaller cache type before weights that lost much
     (("kimi-k2.6", "--box", "1x-rtx-4090", "--ram", "768GB"), ("Kimi-K2.6-GGUF:IQ3_K", "ik_llama.cpp", "q8_0")),
     # ten users of 200k: the image reads an fp8 cache, which eight ranks share
@@ -116,8 +116,8 @@ def test_every_box_and_model_has_one_answer(box: str) -> None:
      ("Kimi-K2.6", "vllm", "fp8")),
     # 64k in f16 beside the weights: two cards, or a card and RAM for the rest
     (("gpt-oss-120b", "--box", "1x-rtx-3090", "--ram", "64GB"), ("gpt-oss-120b-GGUF:MXFP4_MOE", "llama.cpp", "f16")),
-    # 66 GB of native weights on four cards of 24 GB, where the 40,960 tokens of the model take 10 GB more
-    (("qwen3-32b", "--box", "4x-rtx-4090"), ("Qwen3-32B-GGUF:Q4_K_M", "llama.cpp", "f16")),
+    # eight bits on four cards of 24 GB: 66 GB of native weights are slower, and those of four bits have lost more
+    (("qwen3-32b", "--box", "4x-rtx-4090"), ("Qwen3-32B-FP8", "vllm", "bf16")),
     # native weights with constants of this card; llama.cpp's 204 tok/s are those of other cards, in whose band it lies
     (("gpt-oss-120b", "--box", "1x-rtx-pro-6000-server"), ("gpt-oss-120b", "vllm", "bf16")),
     # NVFP4 unpacked by Marlin reads as few bytes on Hopper; llama.cpp on eight such cards is half as fast
@@ -134,7 +134,7 @@ def test_what_an_expert_would_take(words: tuple[str, ...], expected: Shown) -> N
 
 @pytest.mark.parametrize(("words", "said", "unsaid"), [
     # 24 GB and 48 GB of system RAM hold 63 GB; four cards hold them too, in the build that does
-    (("gpt-oss-120b", "--box", "1x-rtx-3090"), ("depends on system RAM", "--ram 48GB", "on 4 such GPUs"), ("vllm",)),
+    (("gpt-oss-120b", "--box", "1x-rtx-3090"), ("depends on system RAM", "--ram 48GB", "on 4 such GPUs"), ()),
     (("gpt-oss-120b", "--box", "1x-rtx-3090", "--ram", "32GB"),
      ("- 48 GB of system RAM", "next: upright plan gpt-oss-120b --box 1x-rtx-3090 --ram 48GB"), ()),
     # an engine without kernels there is no reason why weights are too large
