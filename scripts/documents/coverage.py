@@ -77,9 +77,9 @@ for prompts of some others, and a plan tells of one user and of all at once.
 
 {silicon}
 
-Constants of vLLM and SGLang over NVLink are fitted on the part of these loads that has at most 64 users, ranks that
-share attention, and models with experts, so the table describes and foretells no stranger's. What it would be of a
-model that was not among them, each left out whole in turn:
+Constants of vLLM and SGLang over NVLink are fitted on the part of these loads that has at most 64 users, no replicas of
+attention, and models with experts, so the table describes and foretells no stranger's. What it would be of a model that
+was not among them, each left out whole in turn:
 
 {silicon_left_out}
 
