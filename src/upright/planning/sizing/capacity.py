@@ -33,6 +33,7 @@ _OTHER_SEEDS = (1, 2)
 _CLOSE = 1.15
 """How many times the promise what is seen may be, for other seeds to be tried."""
 _ROUGH = 6
+_ALONE = 4
 _SPARES_FROM = 3
 _FAILS_AFTER = 0.1
 """Of the time that counts, when a box fails: streams that it cuts were asked within it."""
@@ -166,8 +167,10 @@ def rough_size(demand: ServiceDemand, service: Service, *, near: int | None = No
 
 
 def sampling_error(demand: ServiceDemand, service: Service, size_found: Size) -> int:
-    """By how many boxes the answer differs where other turns are drawn; 0 where every box is simulated."""
-    if size_found.simulated_boxes >= size_found.boxes:
+    """By how many boxes the answer differs where other turns are drawn; 0 where every box is simulated, unless the
+    promise is no more than what one user alone sees: then it is the turns that are drawn that decide.
+    """
+    if size_found.simulated_boxes >= size_found.boxes and not one_user_is_at_the_promise(demand, service):
         return 0
     error = 0
     for redrawn in _redrawn(demand):
@@ -175,6 +178,12 @@ def sampling_error(demand: ServiceDemand, service: Service, size_found: Size) ->
         if other is not None:
             error = max(error, abs(other.boxes - size_found.boxes))
     return max(error, size_found.boxes - size_found.fewer_boxes - 1)
+
+
+def one_user_is_at_the_promise(demand: ServiceDemand, service: Service) -> bool:
+    """Alone on a box, as near to it as a trial can tell: no number of boxes is sure then."""
+    alone = replace(demand, users=1, turns=demand.turns // _ALONE)
+    return demand.promise.nearly(trial(alone, service, 1))
 
 
 def trial(demand: ServiceDemand, service: Service, boxes: int) -> SimulationOutcome:
