@@ -27,7 +27,7 @@ from upright.facts.records.plan import Plan
 from upright.planning.requests.calibration import BenchmarkedDeployment, calibrate_runs, runs_of_deployments
 from upright.planning.speed.calibration import CellSample, cell_samples
 from upright.planning.speed.fitting import predict
-from upright.planning.speed.predict import speed_query
+from upright.planning.speed.predict import speed_constants, speed_query
 from upright.planning.speed.rows import machine_of
 from upright.planning.speed.speed_band import rate_band
 
@@ -203,11 +203,14 @@ def machine_constants(bundle: Admissible) -> SpeedRow | str:
 def _tells_more(row: SpeedRow, general: SpeedRow, bundle: Admissible) -> bool:
     """Narrower than the constants of every such engine at each load, or these missed what was measured at one."""
     model, plan, box = bundle.of
+    chosen = speed_constants(box, plan.engine, plan.engine_version, plan.parallel.ranks, plan.goal.image, model)
+    sibling = chosen is not None and chosen.row.id == general.id and chosen.of_sibling
     narrower, missed = [], []
     for sample in cell_samples(bundle.deployment.cells, plan, model, box)[1]:
         wish = plan.goal.model_copy(update={"users": sample.batch})
-        load = speed_query(plan.model_copy(update={"goal": wish, "context_tokens": int(sample.context)}), model, box)
-        own, others = rate_band(row, load), rate_band(general, load)
+        asked = plan.model_copy(update={"goal": wish, "context_tokens": int(sample.context)})
+        load = speed_query(asked, model, box, None)
+        own, others = rate_band(row, load), rate_band(general, load._replace(of_sibling=sibling))
         if own is None or not own.known:
             return False
         if others is None or not others.known:

@@ -320,6 +320,9 @@ def _march(cell: FittedCell) -> bool:
     return cell.row.id in {row.id for row in measurements(EARLIER_BUILDS)}
 
 
+# SGLang's INT4 of compressed-tensors takes three times what its bytes and layers do: Kimi K2.5 on H200.
+SLOW_INT4 = ("m329-m333",)
+
 FEW_USERS, SHORT_CONTEXT = 8, 32_768
 TRANSFERS = (
     Transfer("model", "decode", "another model than the constants were fitted on, on the same engine and GPUs",
@@ -339,7 +342,8 @@ TRANSFERS = (
     Transfer("format", "decode", "experts stored in another format than the constants were fitted on",
              "each format left out in turn", key=lambda cell: cell.load.expert_format),
     Transfer("format", "decode", "another weight format, with other prompts read between steps without a graph",
-             "runs in other formats, which nothing was fitted on", where="-between-prompts"),
+             "Kimi in INT4, which nothing was fitted on, by runs in other formats",
+             near=lambda cell: cell.load.expert_format != "int4", beside=SLOW_INT4, where="-between-prompts"),
     Transfer("format", "prompt", "prompts with experts stored in another format",
              "each format left out in turn", key=lambda cell: cell.load.expert_format),
     Transfer("gpu", "decode", "another GPU of the same kind of architecture and interconnect",

@@ -46,7 +46,7 @@ def _better(asked: Asked) -> Iterator[tuple[str, Asked]]:
         yield "more bandwidth", asked._replace(rate_gb_s=more)
     yield "one more GPU", asked._replace(count=asked.count + 1)
     goal = asked.goal
-    if goal.users > 1:
+    if goal.users > 1 and goal.use != "batch":  # whose speed is that of all users together
         yield "one user", asked._replace(goal=goal.model_copy(update={"users": 1}))
     if goal.context_tokens and goal.context_tokens > 16_384:
         yield "a shorter context", asked._replace(goal=goal.model_copy(update={"context_tokens": 16_384}))

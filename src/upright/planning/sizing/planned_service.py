@@ -60,7 +60,7 @@ def planned_service(plan: Plan, model: Model, box: Box) -> PlannedService:
             hint="measure it: upright bench, then upright fleet size --evidence DEPLOYMENT",
         )
     service, kv = _set_right(_service(plan, case), alone), plan.kv
-    low, high = _ends(alone, rate_band(chosen.row, speed_query(plan, model, box)))
+    low, high = _ends(alone, rate_band(chosen.row, speed_query(plan, model, box, chosen)))
     least, best, most = kv.low_tokens or kv.capacity_tokens, kv.capacity_tokens, kv.high_tokens or kv.capacity_tokens
     notes = tuple(note.message for note in plan.notes if note.code == RAM_ASSUMED)
     if not fills_gpu_memory(plan):

@@ -132,7 +132,7 @@ def speed(plan: Plan, model: Model, box: Box) -> Speed | Unknown:
     chosen = speed_constants(box, plan.engine, plan.engine_version, ranks, plan.goal.image, model)
     case = speed_case(plan, model, box, chosen.row) if chosen and attention_known(model.architecture) else None
     own = None if case is None or case.row.owner == "user" else _own_decode(case, model, box)
-    load = speed_query(plan, model, box)
+    load = speed_query(plan, model, box, chosen)
     if chosen is None or not (own or chosen.at_home or (chosen.of_sibling and nearest_errors(chosen.row, load))):
         gpu = box.gpus[0].name if box.gpus else "this CPU"
         return Unknown(
@@ -218,7 +218,7 @@ class DecodeBands(NamedTuple):
         return None if half is self.factors else self.own
 
 
-def speed_query(plan: Plan, model: Model, box: Box) -> SpeedQuery:
+def speed_query(plan: Plan, model: Model, box: Box, chosen: ChosenRow | None) -> SpeedQuery:
     return SpeedQuery(
         shape=shape_name(model.architecture),
         expert_format=expert_format(model),
@@ -227,7 +227,7 @@ def speed_query(plan: Plan, model: Model, box: Box) -> SpeedQuery:
         users=plan.goal.users,
         context_tokens=plan.context_tokens,
         on_gpus=bool(box.gpus) and not any(place.device == "host" for place in plan.expert_places),
-        capability=box.gpus[0].compute_capability if box.gpus else None,
+        of_sibling=chosen is not None and chosen.of_sibling,
     )
 
 

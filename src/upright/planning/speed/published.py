@@ -173,7 +173,7 @@ def load_of(row: MeasurementRow) -> SpeedQuery | None:
         version=None,
         users=row.concurrency or 1,
         context_tokens=row.context_tokens or 0,
-        capability=_capability(gpu_of(row)),
+        of_sibling=(chosen := chosen_row(row, gpu_of(row))) is not None and chosen.of_sibling,
     )
 
 

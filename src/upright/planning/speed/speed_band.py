@@ -36,7 +36,8 @@ class SpeedQuery(NamedTuple):
     context_tokens: int
     on_gpus: bool = False
     """Whole layers on GPUs, and the processor has no part."""
-    capability: str | None = None
+    of_sibling: bool = False
+    """Whether the row was made for another generation of the silicon than asks."""
 
 
 class RateBand(NamedTuple):
@@ -116,8 +117,7 @@ def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
         yield "model"
     if home.formats and load.expert_format not in home.formats:
         yield "format"
-    away = load.capability is not None and not _made_for(row, load.capability)
-    if not away and home.gpus and (load.gpu or "none") not in home.gpus:
+    if not load.of_sibling and home.gpus and (load.gpu or "none") not in home.gpus:
         yield "gpu"
     if load.version is not None and not versions.in_range(load.version, home.versions):
         yield "version"
@@ -125,12 +125,8 @@ def _steps(row: SpeedRow, load: SpeedQuery) -> Iterator[Step]:
         yield "users"
     if load.context_tokens > home.context_tokens:
         yield "context"
-    if away:
+    if load.of_sibling:
         yield "architecture"
-
-
-def _made_for(row: SpeedRow, capability: str) -> bool:
-    return row.capability == "*" or versions.in_range(capability, row.capability)
 
 
 def _beyond(step: Step, of: Literal["decode", "prompt"], speeds: SpeedRow) -> float | None:

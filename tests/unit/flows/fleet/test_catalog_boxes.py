@@ -19,7 +19,7 @@ boxes:
 """
 
 
-def _fleet(folder: Path, model: str = "gpt-oss-20b", box: str = "1x-rtx-4090") -> str:
+def _fleet(folder: Path, model: str = "gpt-oss-20b", box: str = "1x-rtx-5090") -> str:
     (folder / "fleet.yaml").write_text(FLEET.format(model=model, box=box))
     return str(folder / "fleet.yaml")
 
@@ -57,7 +57,7 @@ def test_what_would_run_is_said_and_the_next_step_hands_it_over(upright: Upright
 def test_it_is_never_started(upright: Upright, tmp_path: Path, verb: str) -> None:
     done = upright("fleet", verb, _fleet(tmp_path))
     assert done.returncode == 2
-    assert "box alpha is box:1x-rtx-4090: no machine that can be reached" in done.stderr
+    assert "box alpha is box:1x-rtx-5090: no machine that can be reached" in done.stderr
 
 
 @pytest.mark.parametrize(("box", "said"), [("nothing-known", "nothing-known"), ("", "is no machine")])
