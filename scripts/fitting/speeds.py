@@ -364,7 +364,7 @@ TRANSFERS = (
              f"fitted on at most {SHORT_CONTEXT} tokens, tested above",
              near=lambda cell: cell.load.context_tokens <= SHORT_CONTEXT),
     ArchitectureTransfer("architecture", "decode", "another GPU architecture than any that this engine was measured on",
-                         "runs on GPUs without a row of constants, and on others as if they had none"),
+                         "runs on GPUs of a generation without constants, and on others as if theirs had none"),
     MachineTransfer("machine", "decode", "another machine of the kind that was measured",
                     "two publishers of one model on one GPU, each by the other"),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,7 @@ from upright.base.units import GIB
 from upright.engines import engine_named
 from upright.facts import catalog
 from upright.planning.speed import speed_band
-from upright.planning.speed.rows import choose_row, interconnect_of
+from upright.planning.speed.rows import choose_row, interconnect_of, speed_row
 from upright.proof.kernels.targets import of_capability
 
 OTHERS = [row.id for row in catalog.gpus() if row.vendor != "nvidia"]
@@ -91,7 +92,8 @@ def test_a_generation_without_a_measurement_is_planned_by_its_sibling_at_the_err
     for box, row in (("1x-a100-80gb", "vllm-nvlink"), ("2x-rtx-4090", "vllm-sm120-pcie")):
         speed = asked("plan", "qwen3-30b-a3b-fp8", "--box", box, "--engine", "vllm", "--context", "8k")["speed"]
         assert (speed["row"], speed["basis"]) == (row, "derived"), box
-        assert "another GPU architecture" in speed["why"]
+        assert "runs on GPUs of a generation without constants" in speed["why"]
+        assert "another GPU architecture" not in speed["why"]
         across = catalog.get("transfers", "architecture-decode").errors
         assert speed["full"]["high"] / speed["full"]["low"] == pytest.approx(across.high / across.low, rel=0.02)
 
@@ -138,3 +140,15 @@ def test_amd_recipes_switch_its_kernels_on_and_take_a_cache_type_that_its_backen
     (cache_type,) = [s["value"] for s in recipe["arguments"] if s["name"] == "--kv-cache-dtype"]
     assert variables["VLLM_ROCM_USE_AITER"] == "1"
     assert (cache_type == "fp8_ds_mla") == (model == "deepseek-v4-flash")
+
+
+def test_a_persons_own_constants_of_one_generation_do_not_hide_what_is_known_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = speed_row("vllm-nvlink").model_copy(update={"id": "mine", "capability": "==8.6", "fitted_on": ()})
+    monkeypatch.setenv("UPRIGHT_HOME", str(tmp_path))
+    file = tmp_path / "catalog" / "speeds" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps([mine.model_dump(mode="json", exclude={"owner", "file"}, exclude_none=True)]))
+    assert choose_row("vllm", None, "8.6", "one").row.id == "mine"
+    assert asked("plan", "qwen3-30b-a3b", "--box", "1x-a100-80gb", "--engine", "vllm")["speed"]["row"] == "vllm-nvlink"

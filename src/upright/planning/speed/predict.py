@@ -470,8 +470,8 @@ def _why(chosen: ChosenRow, load: SpeedQuery, bands: DecodeBands, plan: Plan) ->
     assert errors is not None
     assert bands.factors is not None
     reason = f"median error {errors.median:.0%}, p90 {errors.ninth:.0%} over {errors.rows} measurements, {errors.how}"
-    if bands.factors.steps:
-        away = ", ".join(STEP_WORDS[step] for step in bands.factors.steps)
+    if steps := [step for step in bands.factors.steps if step != "architecture"]:  # whose error it starts from
+        away = ", ".join(STEP_WORDS[step] for step in steps)
         reason += f"; widened by the measured error of {away} than it was fitted on"
     if bands.own:
         reason += f"; {bands.own.words}, which is no narrower"

@@ -104,7 +104,7 @@ def choose_row(
         if here and elsewhere:
             continue
         wired = on == "one" or on in row.wires
-        apart = 0.0 if here else _generations_apart(capability or NO_GPU, row.capability)
+        apart = 0.0 if here else _apart(row, capability or NO_GPU)
         rank = (
             here and wired,
             wired,
@@ -121,6 +121,11 @@ def choose_row(
     rank, best = max(ranked, key=lambda pair: pair[0])
     home, wired, apart = rank[:3]
     return ChosenRow(best, home, wired and 0 < -apart < _OTHER_KIND)
+
+
+def _apart(row: SpeedRow, capability: str) -> float:
+    """A person's own row names no published runs: nothing says how far off it is on another generation."""
+    return _generations_apart(capability, row.capability) if row.fitted_on else _OTHER_KIND
 
 
 def _generations_apart(capability: str, range_: str) -> float:
